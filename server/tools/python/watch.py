@@ -1,7 +1,9 @@
 """Ends sessions that are over the limits that the kernel does not know.
 
 Memory and processes are measured in every round. Files are counted in steps, since a session may
-have hundreds of thousands: no session delays the checks of the others for longer than a step.
+have hundreds of thousands: no session delays the checks of the others for longer than a step. What
+is moved between two steps may be counted twice: before a session is ended for such a count, its
+files are counted once more, at once.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from contextlib import closing, suppress
 
 from server.threads import completed
 from server.tools.python import folder as files_of
+from server.tools.python.live import LiveProcess
 from server.tools.python.session import Session
 from server.tools.python.usage import deleted_files, measure
 
@@ -31,13 +34,14 @@ class Watch:
     def __init__(self, sessions: Mapping[str, Session]) -> None:
         self._sessions = sessions
         self._counts: dict[Session, FileCount] = {}
+        self._recounts: dict[Session, asyncio.Task[None]] = {}
         self._ending: dict[Session, asyncio.Task[None]] = {}
         checks = (_check_processes, self._check_files)
         self._rounds = [asyncio.create_task(self._repeat(check)) for check in checks]
 
     async def stop(self) -> None:
         """End the checks. Safe to call twice."""
-        tasks = [*self._rounds, *self._ending.values()]
+        tasks = [*self._rounds, *self._recounts.values(), *self._ending.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -67,15 +71,39 @@ class Watch:
 
     async def _check_files(self, session: Session) -> str | None:
         """Count files of the session for a step."""
-        for each in [each for each in self._counts if each.closed or each.live is None]:
-            del self._counts[each]
+        for each, begun in list(self._counts.items()):
+            if each.closed or each.live is not begun.live:
+                del self._counts[each]
+        if session.live is None or session in self._recounts:
+            return None
         count = self._counts.pop(session, None) or FileCount(session)
-        if not await completed(asyncio.to_thread(count.step)):
+        is_done = await completed(asyncio.to_thread(count.step))
+        if session.live is not count.live:
+            return None
+        if not is_done:
             self._counts[session] = count
+        elif count.is_over and count.is_exact:
+            return _too_many_files(session)
         elif count.is_over:
-            limit = session.limits.disk >> 20
-            return f"its files took more than {limit} MiB; the last ones were deleted"
+            self._recounts[session] = task = asyncio.create_task(self._recount(session))
+            task.add_done_callback(lambda _: self._recounts.pop(session))
         return None
+
+    async def _recount(self, session: Session) -> None:
+        """End a session if its files, counted at once, are too many.
+
+        This runs in a task of its own: the checks of the others, and of its memory, go on.
+        """
+        live = session.live
+        if live is None:
+            return
+        try:
+            is_over = await completed(asyncio.to_thread(_takes_too_much, session, live))
+        except OSError as error:
+            logger.warning("The limits of a Python session cannot be checked: %s", error)
+            return
+        if is_over and session.live is live and not session.closed:
+            self._end(session, _too_many_files(session))
 
     def _end(self, session: Session, reason: str | None) -> None:
         """End a session's process in a task of its own: the checks of the others go on."""
@@ -85,20 +113,32 @@ class Watch:
 
 
 class FileCount:
-    """Counts what a session's files take, those included that are deleted, but in use."""
+    """Counts what a session's files take, those included that are deleted, but in use.
+
+    live: the process that the session has. It may move files between two steps, which are then
+    counted twice, or not at all.
+    """
 
     def __init__(self, session: Session) -> None:
+        self.live = session.live
         self._session = session
         self._walk = files_of.Walk(session.folder)
         self._left = session.limits.disk
+        self._steps = 0
 
     @property
     def is_over(self) -> bool:
         """Whether the files counted so far take more than the limit."""
         return self._left < 0
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the files were counted at once."""
+        return self._steps <= 1
+
     def step(self) -> bool:
         """Count for `STEP_SECONDS`. Returns whether all is counted, or too much. Raises OSError."""
+        self._steps += 1
         end = time.monotonic() + STEP_SECONDS
         with suppress(FileNotFoundError), closing(self._walk.entries()) as entries:
             for path, status in entries:
@@ -107,9 +147,19 @@ class FileCount:
                     return True
                 if time.monotonic() >= end:
                     return False
-        if (live := self._session.live) is not None:
-            self._left -= deleted_files(live.pid)
+        if self.live is not None:
+            self._left -= deleted_files(self.live.pid)
         return True
+
+
+def _takes_too_much(session: Session, live: LiveProcess) -> bool:
+    most = session.limits.disk
+    used = files_of.usage(session.folder, most)
+    return used > most or used + deleted_files(live.pid) > most
+
+
+def _too_many_files(session: Session) -> str:
+    return f"its files took more than {session.limits.disk >> 20} MiB; the last ones were deleted"
 
 
 async def _enforce(session: Session, reason: str) -> None:

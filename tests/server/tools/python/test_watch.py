@@ -1,6 +1,7 @@
 """The limits of sessions that the kernel does not know: no session delays the checks of others."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -107,6 +108,96 @@ async def test_files_are_counted_to_the_end_in_steps(
     count = FileCount(sessions["b"])
     assert [count.step() for _ in range(11)] == [False] * 10 + [True]
     assert count.is_over
+
+
+async def test_a_file_that_is_moved_during_the_count_ends_no_session(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes twice if it is moved between two steps, from a counted folder to a later one."""
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
+    step, usage = FileCount.step, module.files_of.usage
+    steps, recounts = 0, list[int]()
+    recounted, counted_again = threading.Event(), threading.Event()
+
+    def move(count: FileCount) -> bool:
+        nonlocal steps
+        is_done = step(count)
+        steps += 1
+        if steps == 2:
+            (first / "file").rename(last / "file")
+        if is_done and recounts:
+            counted_again.set()
+        return is_done
+
+    def noted(folder: Path, most: int) -> int:
+        recounts.append(usage(folder, most))
+        recounted.set()
+        return recounts[-1]
+
+    monkeypatch.setattr(FileCount, "step", move)
+    monkeypatch.setattr(module.files_of, "usage", noted)
+    process = sessions.add("a", disk=180 * KIB)
+    folder = sessions["a"].folder
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+    last, first = (folder / name for name in os.listdir(folder))
+    (first / "file").write_bytes(bytes(100 * KIB))
+    async with asyncio.timeout(30):
+        assert await asyncio.to_thread(recounted.wait, 20)
+        assert await asyncio.to_thread(counted_again.wait, 20)
+    assert recounts[0] < 180 * KIB
+    assert process.reason == ""
+    assert (last / "file").exists()
+
+
+async def test_memory_is_checked_while_files_are_counted_once_more(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
+    recounts, go_on = threading.Event(), threading.Event()
+
+    def wait(folder: Path, most: int) -> int:
+        recounts.set()
+        go_on.wait(30)
+        return 0
+
+    monkeypatch.setattr(module.files_of, "usage", wait)
+    process = sessions.add("a", 10, disk=20 * KIB, memory=1 << 20)
+    try:
+        assert await asyncio.to_thread(recounts.wait, 20)
+        monkeypatch.setattr(module, "measure", lambda pid, most: Usage(most + 1, 0))
+        async with asyncio.timeout(20):
+            await process.ended.wait()
+    finally:
+        go_on.set()
+    assert process.reason == "it used more memory than 1 MiB"
+
+
+async def test_deleted_files_are_counted_once_more_too(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(module, "deleted_files", lambda pid: 30 * KIB)
+    process = sessions.add("a", 4, disk=40 * KIB)
+    async with asyncio.timeout(30):
+        await process.ended.wait()
+    assert "its files took more than 0 MiB" in process.reason
+
+
+async def test_a_count_ends_with_the_process_that_it_began_with(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
+    sessions.add("a", 300)
+    session = sessions["a"]
+    new: Any = FakeProcess()
+    async with asyncio.timeout(30):
+        while session not in watch._counts:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.001)
+        old, session.live = watch._counts[session], new
+        while watch._counts.get(session, old) is old:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    assert watch._counts[session].live is new
 
 
 async def test_files_that_are_counted_delay_no_check_of_memory(
