@@ -143,7 +143,8 @@ CALLS = Definition(
 CALL_SECONDS = Definition(
     "gpt_oss_hosted_call_seconds",
     "histogram",
-    "Seconds that a call of a hosted tool ran, however it ended.",
+    "Seconds that a call of a hosted tool ran, however it ended; not those that were refused, or"
+    " wait for an approval.",
     ("tool",),
 )
 SUMMARIES = Definition(

@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from harmony.events import Repair
 from server.generation.gateway import Gateway
-from server.generation.metering import AnswerMeasured, CallMeasured, TurnMeasured
+from server.generation.metering import AnswerMeasured, CallMeasured, CallOutcome, TurnMeasured
 from server.http.traffic import RequestEnded, Traffic
 from server.telemetry import definitions as d
 from server.telemetry import labels
@@ -25,6 +25,9 @@ logger = logging.getLogger(__name__)
 
 CLIENT_LEFT = 499
 """A status that is no error of the request: its client has disconnected."""
+
+NOT_RUN: tuple[CallOutcome, ...] = ("refused", "approval")
+"""How calls end that did not run, and so took no time."""
 
 _Values = Mapping[tuple[str, ...], float]
 """The values of a metric, by those of its labels."""
@@ -137,7 +140,7 @@ class Metrics:
         """See `Observer`."""
         tool = labels.tool(call.tool, self._tools)
         self._calls.labels(tool, call.outcome).inc()
-        if call.outcome != "refused":
+        if call.outcome not in NOT_RUN:
             self._call_seconds.labels(tool).observe(call.seconds)
 
     @_never_raises

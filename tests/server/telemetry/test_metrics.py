@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from harmony.events import Repair
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
-from server.generation.metering import AnswerMeasured, CallMeasured, TurnMeasured
+from server.generation.metering import AnswerMeasured, CallMeasured, CallOutcome, TurnMeasured
 from server.http.traffic import RequestEnded, Traffic
 from server.telemetry import definitions
 from server.telemetry.definitions import DEFINITIONS, Definition, token_buckets
@@ -103,11 +103,12 @@ def test_a_turn_adds_its_reasoning_and_repairs(metrics: Metrics) -> None:
     assert found["gpt_oss_harmony_repairs_total|repetition"] == 0
 
 
-def test_a_call_that_was_refused_took_no_time(metrics: Metrics) -> None:
-    metrics.call_ended(CallMeasured("python", "refused"))
+@pytest.mark.parametrize("outcome", ["refused", "approval"])
+def test_a_call_that_did_not_run_took_no_time(metrics: Metrics, outcome: CallOutcome) -> None:
+    metrics.call_ended(CallMeasured("python", outcome))
     metrics.call_ended(CallMeasured("python", "failed", 2.0))
     found = values(metrics)
-    assert found["gpt_oss_hosted_calls_total|refused|python"] == 1
+    assert found[f"gpt_oss_hosted_calls_total|{outcome}|python"] == 1
     assert found["gpt_oss_hosted_calls_total|failed|python"] == 1
     assert found["gpt_oss_hosted_call_seconds_count|python"] == 1
 
