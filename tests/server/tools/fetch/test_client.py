@@ -281,6 +281,31 @@ async def test_a_robots_txt_that_cannot_be_read_allows_all(
     assert network.private.connections == 0
 
 
+async def test_a_robots_txt_that_is_too_large_allows_nothing(network: Network) -> None:
+    text = "User-agent: *\nAllow: /\n" + "#" * robots.MOST_BYTES
+    network.pages["/robots.txt"] = answer(text, content_type="text/plain")
+    network.pages["/"] = answer("page")
+    client = network.client(obeys_robots=True)
+    for _ in range(2):
+        with pytest.raises(Disallowed):
+            await client.fetch(network.url())
+    assert network.public.paths == ["/robots.txt"]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"), [("Allow: /a{}/", "Disallow: /"), ("Disallow:", "Disallow: /private/")]
+)
+async def test_the_last_rule_of_a_long_robots_txt_is_obeyed(
+    network: Network, first: str, last: str
+) -> None:
+    lines = "".join(f"{first.format(number)}\n" for number in range(1000))
+    text = f"User-agent: *\n{lines}{last}\n"
+    network.pages["/robots.txt"] = answer(text, content_type="text/plain")
+    network.pages["/private/page"] = answer("page")
+    with pytest.raises(Disallowed):
+        await network.client(obeys_robots=True).fetch(network.url("/private/page"))
+
+
 async def test_a_redirected_robots_txt_is_obeyed(network: Network) -> None:
     network.pages["/robots.txt"] = answer(status=301, Location="/r.txt")
     network.pages["/r.txt"] = answer("User-agent: *\nDisallow: /", content_type="text/plain")
@@ -289,7 +314,7 @@ async def test_a_redirected_robots_txt_is_obeyed(network: Network) -> None:
         await network.client(obeys_robots=True).fetch(network.url())
 
 
-@pytest.mark.parametrize(("rules", "on_the_loop"), [(1, True), (9000, False)])
+@pytest.mark.parametrize(("rules", "on_the_loop"), [(1, True), (900, False)])
 async def test_a_large_robots_txt_does_not_block_the_event_loop(
     network: Network, monkeypatch: pytest.MonkeyPatch, rules: int, on_the_loop: bool
 ) -> None:
@@ -322,6 +347,9 @@ async def test_the_rules_of_all_sites_are_bounded_in_bytes(network: Network) -> 
         client._robots[f"https://{number}.example"] = rules
     assert rules.size > 150_000
     assert len(client._robots) * rules.size <= 16 << 20
+    for number in range(40_000):
+        client._robots[f"https://{number}.example"] = robots.ALLOW_ALL
+    assert len(client._robots) <= (16 << 20) // 512
 
 
 async def test_a_client_can_be_closed_twice() -> None:
