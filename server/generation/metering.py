@@ -1,6 +1,7 @@
 """Measures answers: their tokens, their times, and how they end.
 
-Nothing is measured for each token: a turn is added at its end, and an answer is reported once.
+Nothing is measured for each token: a turn is added at its end, and an answer is reported once. Its
+first wait and its first token are reported when they are over: an answer may take an hour.
 """
 
 import time
@@ -27,8 +28,7 @@ class AnswerMeasured:
 
     error: the code of the error that it ended with, None for an error without one. sampled: whether
     the engine sampled a token. input, output: its tokens, as `Usage` counts them. whole: from its
-    admission to its end. queued: the part of it in which the answer waited for slots. first_token:
-    from its admission to its first token, None if there was none.
+    admission to its end.
     """
 
     reason: EndReason
@@ -37,8 +37,6 @@ class AnswerMeasured:
     input: int
     output: int
     whole: float
-    queued: float
-    first_token: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +59,14 @@ class CallMeasured:
 class Observer(Protocol):
     """Is told what happened. Its methods neither wait nor raise."""
 
+    def queue_left(self, seconds: float) -> None:
+        """An answer has its first slot, or ended before that; `seconds` it waited."""
+        ...
+
+    def first_token(self, seconds: float) -> None:
+        """The first token of an answer has arrived, `seconds` after its admission."""
+        ...
+
     def turn_ended(self, turn: TurnMeasured) -> None:
         """A turn has ended, however it did."""
         ...
@@ -76,6 +82,12 @@ class Observer(Protocol):
 
 class NoObserver:
     """Implements `Observer`, for nobody."""
+
+    def queue_left(self, seconds: float) -> None:
+        """Do nothing."""
+
+    def first_token(self, seconds: float) -> None:
+        """Do nothing."""
 
     def turn_ended(self, turn: TurnMeasured) -> None:
         """Do nothing."""
@@ -110,27 +122,27 @@ class Meter:
         self._shares_prompt = shares_prompt
         self._clock = clock
         self._admitted = clock()
-        self._first_token: float | None = None
         self._queued_since: float | None = None
-        self._queued = 0.0
+        self._has_waited = False
         self._input = 0
         self._output = 0
         self._turn_is_open = False
         self._ended = False
 
     def queued(self) -> None:
-        """The answer waits for a slot from now on."""
-        self._queued_since = self._clock()
+        """The answer waits for a slot from now on. Only its first wait is reported."""
+        if not self._has_waited:
+            self._queued_since = self._clock()
 
     def turn_started(self) -> None:
         """The answer has its slot, and a turn begins."""
-        self._end_wait(self._clock())
+        self._end_wait()
         self._turn_is_open = True
 
     def token_sampled(self) -> None:
         """The first token of the answer has arrived."""
         self.awaits_token = False
-        self._first_token = self._clock() - self._admitted
+        self._observer.first_token(self._clock() - self._admitted)
 
     def turn_ended(self, usage: Usage, repairs: Iterable[Repair]) -> None:
         """Count a turn that is complete. Further calls for the same turn do nothing."""
@@ -154,21 +166,19 @@ class Meter:
         if self._ended:
             return
         self._ended = True
-        now = self._clock()
-        self._end_wait(now)
+        self._end_wait()
         measured = AnswerMeasured(
             reason,
             error,
             not self.awaits_token,
             self._input,
             self._output,
-            now - self._admitted,
-            self._queued,
-            self._first_token,
+            self._clock() - self._admitted,
         )
         self._observer.answer_ended(measured)
 
-    def _end_wait(self, now: float) -> None:
+    def _end_wait(self) -> None:
         if self._queued_since is not None:
-            self._queued += now - self._queued_since
+            self._has_waited = True
+            self._observer.queue_left(self._clock() - self._queued_since)
             self._queued_since = None

@@ -86,7 +86,7 @@ LATENCY = Definition(
 QUEUE_TIME = Definition(
     "vllm:request_queue_time_seconds",
     "histogram",
-    "Seconds that an answer waited for slots, over all of its turns.",
+    "Seconds that an answer waited for its first slot, or until it ended without one.",
     _MODEL,
 )
 ANSWER_PROMPT = Definition(

@@ -67,7 +67,7 @@ class Metrics:
         self._codes = labels.Values()
         tokens = d.token_buckets(context_length)
         self._answers = self._counter(d.ANSWERS)
-        self._first_token = self._histogram(d.FIRST_TOKEN, d.FIRST_TOKEN_BUCKETS)
+        self._first_tokens = self._histogram(d.FIRST_TOKEN, d.FIRST_TOKEN_BUCKETS)
         self._latency = self._histogram(d.LATENCY, d.LATENCY_BUCKETS)
         self._queue_time = self._histogram(d.QUEUE_TIME, d.LATENCY_BUCKETS)
         self._prompt = self._histogram(d.ANSWER_PROMPT, tokens)
@@ -98,7 +98,7 @@ class Metrics:
         for reason in ("stop", "length", "abort", "error"):
             self._answers.labels(self._model, reason)
         for histogram in (
-            self._first_token,
+            self._first_tokens,
             self._latency,
             self._queue_time,
             self._prompt,
@@ -112,6 +112,16 @@ class Metrics:
     def watch(self, gateway: Gateway, traffic: Traffic) -> None:
         """Show, from now on, what these count and hold. Call it once."""
         self._registry.register(_Watched(self._model, gateway, traffic))
+
+    @_never_raises
+    def queue_left(self, seconds: float) -> None:
+        """See `Observer`."""
+        self._queue_time.labels(self._model).observe(seconds)
+
+    @_never_raises
+    def first_token(self, seconds: float) -> None:
+        """See `Observer`."""
+        self._first_tokens.labels(self._model).observe(seconds)
 
     @_never_raises
     def turn_ended(self, turn: TurnMeasured) -> None:
@@ -128,12 +138,9 @@ class Metrics:
         if answer.reason == "error":
             self._failures.labels(self._codes.of(answer.error)).inc()
         self._latency.labels(model).observe(answer.whole)
-        self._queue_time.labels(model).observe(answer.queued)
         if answer.sampled:
             self._prompt.labels(model).observe(answer.input)
             self._output.labels(model).observe(answer.output)
-        if answer.first_token is not None:
-            self._first_token.labels(model).observe(answer.first_token)
 
     @_never_raises
     def call_ended(self, call: CallMeasured) -> None:

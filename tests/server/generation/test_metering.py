@@ -16,9 +16,17 @@ from server.generation.turn_events import Usage
 
 @dataclass
 class Observed:
+    waits: list[float] = field(default_factory=list)
+    first_tokens: list[float] = field(default_factory=list)
     turns: list[TurnMeasured] = field(default_factory=list)
     answers: list[AnswerMeasured] = field(default_factory=list)
     calls: list[CallMeasured] = field(default_factory=list)
+
+    def queue_left(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    def first_token(self, seconds: float) -> None:
+        self.first_tokens.append(seconds)
 
     def turn_ended(self, turn: TurnMeasured) -> None:
         self.turns.append(turn)
@@ -44,8 +52,10 @@ def test_the_times_of_an_answer() -> None:
     meter.queued()
     clock.now += 2
     meter.turn_started()
+    assert observed.waits == [2.0]
     clock.now += 4
     meter.token_sampled()
+    assert observed.first_tokens == [7.0]
     meter.turn_ended(Usage(7, 3, 5, 2), [Repair.HEADER_WORDS])
     meter.queued()
     clock.now += 8
@@ -53,7 +63,8 @@ def test_the_times_of_an_answer() -> None:
     meter.turn_ended(Usage(12, 7, 1), ())
     clock.now += 16
     meter.ended("stop")
-    assert observed.answers == [AnswerMeasured("stop", None, True, 19, 6, 31.0, 10.0, 7.0)]
+    assert observed.answers == [AnswerMeasured("stop", None, True, 19, 6, 31.0)]
+    assert (observed.waits, observed.first_tokens) == ([2.0], [7.0])
     assert observed.turns == [TurnMeasured(2, {Repair.HEADER_WORDS: 1}), TurnMeasured(0, {})]
 
 
@@ -63,9 +74,8 @@ def test_an_answer_that_ends_while_it_waits_has_waited_until_then() -> None:
     meter.queued()
     clock.now += 3
     meter.ended("error", "rate_limit_exceeded")
-    assert observed.answers == [
-        AnswerMeasured("error", "rate_limit_exceeded", False, 0, 0, 3.0, 3.0, None)
-    ]
+    assert observed.answers == [AnswerMeasured("error", "rate_limit_exceeded", False, 0, 0, 3.0)]
+    assert (observed.waits, observed.first_tokens) == ([3.0], [])
 
 
 def test_an_answer_ends_once() -> None:
@@ -107,3 +117,5 @@ def test_a_shared_prompt_is_left_out_of_the_first_turn_only() -> None:
 
 def test_nobody_may_observe() -> None:
     NoObserver().call_ended(CallMeasured("python", "refused"))
+    NoObserver().queue_left(1.0)
+    NoObserver().first_token(1.0)

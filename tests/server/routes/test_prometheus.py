@@ -238,7 +238,11 @@ async def test_nothing_is_open_after_a_client_has_left(open_app: Any, stream: bo
     async with open_app(ENDLESS) as app:
         asked = asyncio.create_task(app.post(RESPONSES, {"input": "Hi.", "stream": stream}))
         await app.backend.until_running(1)
-        assert (await scrape(app))("vllm:num_requests_running") == 1
+        await until(lambda: app.app.state.context.gateway.tokens.sampled > 0)
+        running = await scrape(app)
+        assert running("vllm:num_requests_running") == 1
+        assert running("vllm:time_to_first_token_seconds_count") == 1
+        assert running("vllm:request_queue_time_seconds_count") == 1
         asked.cancel()
         await asyncio.wait([asked])
         scraped = await scraped_idle(app)

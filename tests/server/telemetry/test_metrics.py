@@ -22,7 +22,7 @@ from server.telemetry.definitions import DEFINITIONS, Definition, token_buckets
 from server.telemetry.metrics import Metrics
 
 FINE = {"engine": None, "store": None}
-ENDED = AnswerMeasured("stop", None, True, 7, 5, 2.0, 0.25, 0.5)
+ENDED = AnswerMeasured("stop", None, True, 7, 5, 2.0)
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_all_metrics_are_defined_and_shown(metrics: Metrics) -> None:
 
 
 def test_the_labels_are_those_of_the_definitions(metrics: Metrics) -> None:
-    metrics.answer_ended(AnswerMeasured("error", "server_error", False, 0, 0, 1.0, 0.0, None))
+    metrics.answer_ended(AnswerMeasured("error", "server_error", False, 0, 0, 1.0))
     metrics.call_ended(CallMeasured("python", "completed", 1.0))
     metrics.request_ended(RequestEnded("/health", "GET", 400, "x"))
     content, _ = metrics.render("", FINE)
@@ -81,14 +81,21 @@ def test_an_answer_is_counted_with_its_times_and_tokens(metrics: Metrics) -> Non
     assert found["vllm:request_success_total|stop|m"] == 1
     assert found["vllm:request_success_total|error|m"] == 0
     assert found["vllm:e2e_request_latency_seconds_sum|m"] == 2.0
-    assert found["vllm:request_queue_time_seconds_sum|m"] == 0.25
-    assert found["vllm:time_to_first_token_seconds_sum|m"] == 0.5
     assert found["vllm:request_prompt_tokens_sum|m"] == 7
     assert found["vllm:request_generation_tokens_sum|m"] == 5
 
 
+def test_the_wait_and_the_first_token_do_not_wait_for_the_end(metrics: Metrics) -> None:
+    metrics.queue_left(0.25)
+    metrics.first_token(0.5)
+    found = values(metrics)
+    assert found["vllm:request_queue_time_seconds_sum|m"] == 0.25
+    assert found["vllm:time_to_first_token_seconds_sum|m"] == 0.5
+    assert found["vllm:e2e_request_latency_seconds_count|m"] == 0
+
+
 def test_an_answer_without_a_token_has_no_first_one(metrics: Metrics) -> None:
-    metrics.answer_ended(AnswerMeasured("error", "server_error", False, 0, 0, 1.0, 1.0, None))
+    metrics.answer_ended(AnswerMeasured("error", "server_error", False, 0, 0, 1.0))
     found = values(metrics)
     assert found["vllm:time_to_first_token_seconds_count|m"] == 0
     assert found["vllm:request_prompt_tokens_count|m"] == 0
@@ -141,11 +148,13 @@ def test_a_defect_of_the_counting_ends_no_answer(
     metrics: Metrics, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken: Any = "no measure"
+    metrics.queue_left(broken)
+    metrics.first_token(broken)
     metrics.answer_ended(broken)
     metrics.turn_ended(broken)
     metrics.call_ended(broken)
     metrics.request_ended(broken)
-    assert caplog.text.count("a metric cannot be counted") == 4
+    assert caplog.text.count("a metric cannot be counted") == 6
 
 
 def test_a_part_that_cannot_serve_is_0(metrics: Metrics) -> None:
