@@ -19,7 +19,7 @@ from server.generation.admission import Admission
 from server.generation.answer import Answer, Cancellation, to_api_error
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
 from server.generation.loop import LastEvents, Loop
-from server.generation.metering import Meter, NoObserver, Observer
+from server.generation.metering import Meter, NoObserver, Observer, PromptCount
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.recording import Recorder
@@ -87,7 +87,7 @@ class Gateway:
         answered: Sequence[AnsweredCall] = (),
         recorder: Recorder | None = None,
         prompt: SharedPrompt | None = None,
-        shares_prompt: bool = False,
+        prompt_count: PromptCount | None = None,
     ) -> Run:
         """Admit the request and start its run. Raises APIError for errors before sampling.
 
@@ -96,9 +96,9 @@ class Gateway:
         answered: calls of an earlier answer that the client approved or refused. Approved ones run
         before the first turn; their results follow the plan's conversation.
         recorder: records the answer's samplings; None for no record. prompt: that of the plan, if
-        other answers have it, too. shares_prompt: whether one of these counts its tokens.
+        other answers have it, too. prompt_count: that of these answers; None for one alone.
         """
-        meter = Meter(self.tokens, self._observer, shares_prompt=shares_prompt)
+        meter = Meter(self.tokens, self._observer, prompt=prompt_count)
         try:
             ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
             try:

@@ -99,11 +99,18 @@ class NoObserver:
         """Do nothing."""
 
 
+@dataclass(slots=True)
+class PromptCount:
+    """Whether the prompt that several answers share was counted; the first turn that ends does."""
+
+    done: bool = False
+
+
 class Meter:
     """Measures one answer.
 
-    counts: those of the server, to which the answer's tokens are added. shares_prompt: whether
-    another answer to the same request counts the prompt of the first turn, as in `usage`. clock:
+    counts: those of the server, to which the answer's tokens are added. prompt: that of the other
+    answers that share the prompt of the first turn, which counts once, as in `usage`. clock:
     seconds, from any zero.
     """
 
@@ -112,14 +119,15 @@ class Meter:
         counts: TokenCounts,
         observer: Observer,
         *,
-        shares_prompt: bool = False,
+        prompt: PromptCount | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.counts = counts
         self.awaits_token = True
         """Whether no token was sampled yet."""
         self._observer = observer
-        self._shares_prompt = shares_prompt
+        # That of the next turn to count.
+        self._prompt = prompt or PromptCount()
         self._clock = clock
         self._admitted = clock()
         self._queued_since: float | None = None
@@ -149,9 +157,11 @@ class Meter:
         if not self._turn_is_open:
             return
         self._turn_is_open = False
-        if not (self._shares_prompt and not self._input):
+        if not self._prompt.done:
+            self._prompt.done = True
             self.counts.prompt += usage.input
             self.counts.cached += usage.cached
+        self._prompt = PromptCount()
         self._input += usage.input
         self._output += usage.output
         self._observer.turn_ended(TurnMeasured(usage.reasoning, Counter(repairs)))

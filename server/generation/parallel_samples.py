@@ -14,6 +14,7 @@ from server.errors import APIError
 from server.generation.answer import Reason, stopped
 from server.generation.gateway import Gateway
 from server.generation.loop import LastEvents
+from server.generation.metering import PromptCount
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
@@ -61,15 +62,16 @@ async def start(
             sessions=opened[0],
         )
     runs: list[Run] = []
-    prompt = SharedPrompt()
+    prompt, count = SharedPrompt(), PromptCount()
     try:
         for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
             name = f"{request_id}-{index}"
             # Popped: a run closes its own sessions, whether it starts or not.
             mine = opened.pop(0)
-            shares = index % (per_prompt or len(plans)) > 0
+            if index % (per_prompt or len(plans)) == 0:
+                count = PromptCount()
             run = await gateway.start(
-                plan, outbound, name, sessions=mine, prompt=prompt, shares_prompt=shares
+                plan, outbound, name, sessions=mine, prompt=prompt, prompt_count=count
             )
             runs.append(run)
         if journal is not None:

@@ -8,6 +8,7 @@ from server.generation.metering import (
     CallMeasured,
     Meter,
     NoObserver,
+    PromptCount,
     TurnMeasured,
 )
 from server.generation.token_counts import TokenCounts
@@ -105,14 +106,25 @@ def test_a_turn_that_was_cut_off_counts_what_was_sampled() -> None:
     assert counts == TokenCounts(prompt=7, cached=3)
 
 
-def test_a_shared_prompt_is_left_out_of_the_first_turn_only() -> None:
-    counts = TokenCounts()
-    meter = Meter(counts, NoObserver(), shares_prompt=True)
-    for usage in (Usage(7, 3, 5), Usage(20, 12, 5)):
-        meter.turn_started()
-        meter.turn_ended(usage, ())
-    meter.ended("stop")
-    assert counts == TokenCounts(prompt=20, cached=12)
+def test_a_shared_prompt_counts_once() -> None:
+    counts, prompt = TokenCounts(), PromptCount()
+    for _ in range(2):
+        meter = Meter(counts, NoObserver(), prompt=prompt)
+        for usage in (Usage(7, 3, 5), Usage(20, 12, 5)):
+            meter.turn_started()
+            meter.turn_ended(usage, ())
+        meter.ended("stop")
+    assert counts == TokenCounts(prompt=47, cached=27)
+
+
+def test_a_shared_prompt_counts_where_the_first_answer_sampled_nothing() -> None:
+    counts, prompt = TokenCounts(), PromptCount()
+    first, other = (Meter(counts, NoObserver(), prompt=prompt) for _ in range(2))
+    first.turn_started()
+    other.turn_started()
+    first.turn_left(Usage(7), ())
+    other.turn_left(Usage(7, 3, 1), ())
+    assert counts == TokenCounts(prompt=7, cached=3)
 
 
 def test_nobody_may_observe() -> None:

@@ -74,7 +74,7 @@ class Gateway:
         last_events: LastEvents = tuple,
         sessions: Sequence[Any] = (),
         prompt: SharedPrompt | None = None,
-        shares_prompt: bool = False,
+        prompt_count: Any = None,
     ) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")
