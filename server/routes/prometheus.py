@@ -20,5 +20,5 @@ async def show_metrics(request: Request) -> Response:
     metrics: Metrics = request.app.state.metrics
     readiness: Readiness = request.app.state.readiness
     problems = await readiness.problems()
-    content, media_type = metrics.render(request.headers.get("accept", ""), problems)
+    content, media_type = await metrics.text(request.headers.get("accept", ""), problems)
     return Response(content, headers={"Content-Type": media_type, "Cache-Control": "no-store"})

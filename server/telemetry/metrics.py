@@ -3,9 +3,12 @@
 What ends is counted when it ends. What others count or hold is read when somebody asks.
 """
 
+import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import wraps
+from dataclasses import dataclass
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -15,6 +18,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from harmony.events import Repair
+from server import threads
 from server.generation.gateway import Gateway
 from server.generation.metering import AnswerMeasured, CallMeasured, CallOutcome, TurnMeasured
 from server.http.traffic import RequestEnded, Traffic
@@ -25,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 CLIENT_LEFT = 499
 """A status that is no error of the request: its client has disconnected."""
+
+FRESH_SECONDS = 1.0
+"""How long a text is used again. Scrapes cost time, and no limit of requests holds for them."""
 
 NOT_RUN: tuple[CallOutcome, ...] = ("refused", "approval")
 """How calls end that did not run, and so took no time."""
@@ -79,6 +86,8 @@ class Metrics:
         self._call_seconds = self._histogram(d.CALL_SECONDS, d.CALL_BUCKETS)
         self._requests = self._counter(d.HTTP_REQUESTS)
         self._errors = self._counter(d.HTTP_ERRORS)
+        self._watched: _Watched | None = None
+        self._texts: dict[bool, _Text] = {}
         self._show_zeros()
 
     def _counter(self, definition: d.Definition) -> Counter:
@@ -111,7 +120,7 @@ class Metrics:
 
     def watch(self, gateway: Gateway, traffic: Traffic) -> None:
         """Show, from now on, what these count and hold. Call it once."""
-        self._registry.register(_Watched(self._model, gateway, traffic))
+        self._watched = _Watched(self._model, gateway, traffic)
 
     @_never_raises
     def queue_left(self, seconds: float) -> None:
@@ -163,23 +172,46 @@ class Metrics:
         """See `TrafficObserver`."""
         self._errors.labels(self._codes.of(code)).inc()
 
+    async def text(self, accept: str, problems: Mapping[str, str | None]) -> tuple[bytes, str]:
+        """As `render`, on a thread; a text is used again for `FRESH_SECONDS`."""
+        is_open = _prefers_openmetrics(accept)
+        text = self._texts.get(is_open)
+        if text is None or text.is_stale:
+            write = partial(_write, self._registry, self._state(problems), is_open=is_open)
+            task = asyncio.create_task(threads.run(write, small=False))
+            text = self._texts[is_open] = _Text(time.monotonic(), task)
+        # Others may wait for it, too.
+        return await asyncio.shield(text.written)
+
     def render(self, accept: str, problems: Mapping[str, str | None]) -> tuple[bytes, str]:
         """The metrics, and their media type: the text format, or OpenMetrics by `Accept`.
 
         problems: why a part of the server cannot serve, None where it can.
         """
-        shown = _Shown(self._registry, self._state(problems))
-        if _prefers_openmetrics(accept):
-            return openmetrics.generate_latest(shown), openmetrics.CONTENT_TYPE_LATEST
-        return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4
+        is_open = _prefers_openmetrics(accept)
+        return _write(self._registry, self._state(problems), is_open=is_open)
 
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}
-        return [_gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
+        watched = [] if self._watched is None else self._watched.collect()
+        return [*watched, _gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
 
 
-class _Watched(Collector):
-    """Reads the numbers of the gateway and of the traffic."""
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """The metrics in one format. begun: when they were read, by the monotonic clock."""
+
+    begun: float
+    written: asyncio.Task[tuple[bytes, str]]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether another one should be written. One that is being written is waited for."""
+        return self.written.done() and time.monotonic() - self.begun >= FRESH_SECONDS
+
+
+class _Watched:
+    """Reads the numbers of the gateway and of the traffic, which belong to the event loop."""
 
     def __init__(self, model: str, gateway: Gateway, traffic: Traffic) -> None:
         self._model = model
@@ -187,7 +219,7 @@ class _Watched(Collector):
         self._traffic = traffic
 
     def collect(self) -> Iterator[Metric]:
-        """See `Collector`."""
+        """The metrics as they are now."""
         model, none = (self._model,), ()
         admission, tokens = self._gateway.admission, self._gateway.tokens
         queued, waiting = admission.queued, admission.waiting
@@ -225,6 +257,16 @@ class _Shown(Collector):
                 sample for sample in metric.samples if not sample.name.endswith("_created")
             ]
             yield metric
+
+
+def _write(
+    registry: CollectorRegistry, more: Iterable[Metric], *, is_open: bool
+) -> tuple[bytes, str]:
+    """The metrics and their media type. It takes milliseconds, and may run on any thread."""
+    shown = _Shown(registry, more)
+    if is_open:
+        return openmetrics.generate_latest(shown), openmetrics.CONTENT_TYPE_LATEST
+    return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4
 
 
 def _prefers_openmetrics(accept: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from adapters.errors import EngineFault
 from server.http.answers import CLIENT_CLOSED_REQUEST
+from server.telemetry import metrics
 from server.telemetry.metrics import CLIENT_LEFT
 from tests.server.generation.test_gateway import until
 from tests.server.routes.test_responses_socket import connect
@@ -25,6 +27,12 @@ THOUGHTFUL = (
 ENDLESS = {"completion": f"<|channel|>final<|message|>{'more ' * 500}", "delay_ms": 5}
 CODE = {"type": "code_interpreter", "container": {"type": "auto"}}
 MESSAGES = [{"role": "user", "content": "Hi."}]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each scrape shows what is true now."""
+    monkeypatch.setattr(metrics, "FRESH_SECONDS", 0)
 
 
 class Scraped:
@@ -125,6 +133,30 @@ async def test_the_text_is_that_of_prometheus(open_app: Any) -> None:
     assert plain.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert other.headers["content-type"].startswith("application/openmetrics-text")
     assert (head.status_code, head.content) == (200, b"")
+
+
+async def test_scrapes_share_a_text_for_each_format(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "FRESH_SECONDS", 3600)
+    written: list[threading.Thread] = []
+    write = metrics.generate_latest
+
+    def noted(registry: Any) -> bytes:
+        written.append(threading.current_thread())
+        return write(registry)
+
+    monkeypatch.setattr(metrics, "generate_latest", noted)
+    async with open_app(answer()) as app:
+        texts = await asyncio.gather(*(app.client.get("/metrics") for _ in range(3)))
+        await app.post(RESPONSES, {"input": "Hi."})
+        texts.append(await app.client.get("/metrics"))
+        accept = {"accept": "application/openmetrics-text"}
+        other = await app.client.get("/metrics", headers=accept)
+    assert {each.content for each in texts} == {texts[0].content}
+    assert other.content.endswith(b"# EOF\n")
+    assert len(written) == 1
+    assert written[0] is not threading.main_thread()
 
 
 async def test_a_part_that_cannot_serve_is_shown(open_app: Any) -> None:
