@@ -48,6 +48,11 @@ class Admission:
         return self._places.queued
 
     @property
+    def running(self) -> int:
+        """Requests that hold a slot now. Those that are still prepared neither run nor wait."""
+        return self._slots.held
+
+    @property
     def waiting(self) -> int:
         """Requests that wait for a slot now."""
         return self._slots.waiting
@@ -175,6 +180,7 @@ class _Slots:
     """A semaphore with priorities. No request waits while a slot is free."""
 
     def __init__(self, free: int) -> None:
+        self._all = free
         self._free = free
         self._most_lent = max(free // LENT_SHARE, 1)
         # The functions that reclaim the slots that are lent, and those whose slots are awaited.
@@ -184,6 +190,11 @@ class _Slots:
         self._waiting: list[_Waiter] = []
         self._arrivals = count()
         self.evicted = 0
+
+    @property
+    def held(self) -> int:
+        """How many requests have a slot. Slots that are lent are none of theirs."""
+        return self._all - self._free - len(self._lent) - len(self._reclaimed)
 
     @property
     def waiting(self) -> int:

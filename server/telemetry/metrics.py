@@ -222,13 +222,12 @@ class _Watched:
         """The metrics as they are now."""
         model, none = (self._model,), ()
         admission, tokens = self._gateway.admission, self._gateway.tokens
-        queued, waiting = admission.queued, admission.waiting
-        yield _gauge(d.RUNNING, {model: queued - waiting})
-        yield _gauge(d.WAITING, {model: waiting})
+        yield _gauge(d.RUNNING, {model: admission.running})
+        yield _gauge(d.WAITING, {model: admission.waiting})
         yield _counter(d.PROMPT_TOKENS, {model: tokens.prompt})
         yield _counter(d.CACHED_TOKENS, {model: tokens.cached})
         yield _counter(d.GENERATION_TOKENS, {model: tokens.sampled})
-        yield _gauge(d.IN_TOOLS, {none: admission.admitted - queued})
+        yield _gauge(d.IN_TOOLS, {none: admission.admitted - admission.queued})
         yield _gauge(d.QUEUE_PLACES, {none: admission.limit})
         rejections: _Values = {("full",): admission.refused, ("evicted",): admission.evicted}
         yield _counter(d.REJECTIONS, rejections)

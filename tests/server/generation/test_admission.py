@@ -56,6 +56,16 @@ def test_leaving_twice_gives_one_place_back() -> None:
     assert admission.admitted == 1
 
 
+async def test_a_request_runs_while_it_holds_a_slot() -> None:
+    admission = Admission(running=2, waiting=8)
+    ticket = admission.enter()
+    async with admission.spare_slot():
+        assert (admission.queued, admission.running) == (1, 0)
+        async with ticket.slot():
+            assert admission.running == 1
+    assert (admission.queued, admission.running) == (1, 0)
+
+
 async def test_no_more_requests_run_at_once_than_may() -> None:
     admission = Admission(running=2, waiting=8)
     guests = [Guest(admission.enter()) for _ in range(4)]

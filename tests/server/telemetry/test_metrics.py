@@ -102,6 +102,16 @@ def test_an_answer_without_a_token_has_no_first_one(metrics: Metrics) -> None:
     assert found["gpt_oss_answer_failures_total|server_error"] == 1
 
 
+async def test_an_answer_runs_once_it_has_its_slot() -> None:
+    metrics, admission = Metrics("m", 1000, [], "1.0", "scripted"), Admission(2, 1)
+    backend: Any = None
+    metrics.watch(Gateway(backend, admission), Traffic(metrics))
+    ticket = admission.enter()
+    assert values(metrics)["vllm:num_requests_running|m"] == 0
+    async with ticket.slot():
+        assert values(metrics)["vllm:num_requests_running|m"] == 1
+
+
 def test_a_turn_adds_its_reasoning_and_repairs(metrics: Metrics) -> None:
     metrics.turn_ended(TurnMeasured(3, Counter([Repair.HEADER_WORDS, Repair.HEADER_WORDS])))
     found = values(metrics)
