@@ -27,6 +27,7 @@ from server.http.bodies import LEASE, STREAMED, read_body
 from server.http.budget import Lease
 from server.http.disconnect import wait_for_disconnect
 from server.http.sse import SEND_BODY
+from server.http.traffic import ERROR_CODE
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,10 @@ class Idempotency:
         elif lease is not None:
             lease.release()
         del body
-        await (known or answer).send(receive, send, replayed=known is not None)
+        if known is None:
+            await answer.send(receive, send, replayed=False)
+        else:
+            await known.send(receive, _coded(known, scope["state"], send), replayed=True)
 
     def _known(self, key: _Key, digest: bytes) -> "_Answer | _CompleteAnswer | None":
         """The answer to an earlier request. Raises KeyReused if that had another body."""
@@ -115,11 +119,12 @@ class Idempotency:
 
 @dataclass(frozen=True, slots=True)
 class _CompleteAnswer:
-    """A complete answer, for retries. digest: that of the request's body."""
+    """A complete answer, for retries. digest: that of the request's body. code: its error's."""
 
     digest: bytes
     start: Message
     body: bytes
+    code: str | None
 
     @property
     def size(self) -> int:
@@ -139,11 +144,18 @@ class _Answer:
         self.digest = digest
         self._messages: list[Message] = []
         self._readers: set[asyncio.Event] = set()
+        self._state: dict[str, Any] = scope["state"]
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         if SEND_BODY in scope["state"]:
             scope["state"][SEND_BODY] = self._record
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
+
+    @property
+    def code(self) -> str | None:
+        """The code of the error that it is. It is known when the answer begins."""
+        code: str | None = self._state.get(ERROR_CODE)
+        return code
 
     def complete(self) -> _CompleteAnswer | None:
         """The complete answer, its messages joined; None if a retry should make a new answer.
@@ -163,7 +175,7 @@ class _Answer:
             return None
         body = b"".join(part.get("body", b"") for part in parts)
         # A copy, because bytes from orjson take at least 4 KiB.
-        return _CompleteAnswer(self.digest, start, bytes(memoryview(body)))
+        return _CompleteAnswer(self.digest, start, bytes(memoryview(body)), self.code)
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send the messages as they come, until the client disconnects. Raises the task's error."""
@@ -234,6 +246,17 @@ def _key(scope: Scope) -> _Key | None:
     query = scope.get("query_string", b"").decode("latin-1")
     address = f"{scope['path']}?{query}"
     return principal.id, address, key
+
+
+def _coded(answer: _Answer | _CompleteAnswer, state: dict[str, Any], send: Send) -> Send:
+    """`send` for a retry in whose state the answer's code is noted, as in that of its request."""
+
+    async def noting(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            state[ERROR_CODE] = answer.code
+        await send(message)
+
+    return noting
 
 
 def _marked(message: Message, *, replayed: bool) -> Message:

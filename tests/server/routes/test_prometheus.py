@@ -401,6 +401,17 @@ async def test_a_tool_is_counted_by_its_kind(open_app: Any) -> None:
     assert scraped("gpt_oss_hosted_calls_total", tool="browser") == 1
 
 
+async def test_a_retry_that_gets_an_error_again_has_its_code(open_app: Any) -> None:
+    async with open_app(THOUGHTFUL) as app:
+        for _ in range(2):
+            body, key = {"input": "Hi.", "model": "unknown"}, {"idempotency-key": "k"}
+            again = await app.client.post(RESPONSES, json=body, headers=key)
+        scraped = await scrape(app)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert scraped("gpt_oss_http_errors_total") == 2
+    assert scraped("gpt_oss_http_errors_total", code="model_not_found") == 2
+
+
 # What clients choose
 
 
