@@ -130,7 +130,8 @@ FAILURES = Definition(
 REPAIRS = Definition(
     "gpt_oss_harmony_repairs_total",
     "counter",
-    "Departures from the harmony format that the parser repaired, by what was wrong.",
+    "Departures from the harmony format that the parser repaired, by what was wrong; not those in a"
+    " message that a stop string ends.",
     ("kind",),
 )
 CALLS = Definition(
