@@ -328,11 +328,12 @@ async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Da
 
 async def test_a_file_that_cannot_be_made_is_an_unavailable_store(tmp_path: Path) -> None:
     store = SqlStore(f"sqlite:///{tmp_path}/no/such/folder/store.db")
+    before = set(threading.enumerate())
     with pytest.raises(StoreUnavailable):
         await store.start()
     await store.stop()
     # aiosqlite tells the loop of a failed connection's end, and waits for nobody.
-    for thread in threading.enumerate():
+    for thread in set(threading.enumerate()) - before:
         if "_connection_worker" in thread.name:
             await asyncio.to_thread(thread.join)
 
