@@ -162,7 +162,7 @@ async def test_a_client_that_leaves_ends_the_call(open_app: Any, store: Store) -
         asking = asyncio.create_task(app.post(RESPONSES, BODY))
         await tool.was_opened.wait()
         await tool.sessions[0].running.wait()
-        run = next(iter(app.app.state.context.gateway.runs._ids))
+        run = next(iter(app.app.state.context.gateway.runs._runs.values()))
         asking.cancel()
         await app.until_idle()
         response_id = run.events[0]["response"]["id"]
