@@ -65,7 +65,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "persistence": {"errors", "generation", "outbound", "store"},
-    "telemetry": {"generation", "http", "store"},
+    "telemetry": {"generation", "http", "store", "threads"},
     "responses": {
         "tools",
         "context",
