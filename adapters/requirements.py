@@ -13,7 +13,7 @@ MXFP4_CAPABILITY = (7, 5)
 """The least compute capability of these kernels."""
 
 KERNELS_VERSION = "0.17."
-"""How the versions of the package kernels begin that transformers uses."""
+"""The beginning of the versions of the package kernels that transformers can use."""
 
 LARGE_ON_CPU = 8_000_000_000
 """Bytes of weights that are too many for a CPU, unless it is asked for."""

@@ -34,7 +34,7 @@ def ensure(
     several processes make it at once. Raises OSError where the folder cannot be written, and
     WeightsCorrupt where the package is damaged.
     """
-    return _ensure(f"demo-{version(SHA256, LEXICON)}", _write_trained, cache_dir, progress)
+    return _ensure(trained_name(), _write_trained, cache_dir, progress)
 
 
 def ensure_random(
@@ -70,6 +70,11 @@ def _ensure(
 def default_cache_dir() -> Path:
     """`gpt-oss-server` in the user's cache folder; on Linux XDG_CACHE_HOME or `~/.cache`."""
     return user_cache_path("gpt-oss-server", appauthor=False)
+
+
+def trained_name() -> str:
+    """The name of the trained checkpoint's folder."""
+    return f"demo-{version(SHA256, LEXICON)}"
 
 
 def version(*sources: str | int) -> str:

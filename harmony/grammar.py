@@ -26,7 +26,7 @@ from harmony.tools import FUNCTIONS
 from harmony.vocab import CALL, CHANNEL, MESSAGE, RETURN
 
 MAX_CHARACTERS = 1 << 19
-"""Characters of the longest grammar of a client."""
+"""Characters of the longest grammar: a client's, and that of a turn with all tools of a request."""
 
 
 class InvalidConstraint(ValueError):

@@ -1,9 +1,9 @@
 """The server's options: each is a flag of `gpt-oss-server serve` and an environment variable.
 
 For example, the variable of `--served-model-name` is `GPT_OSS_SERVED_MODEL_NAME`. Flags take
-precedence. An empty variable counts as not set. In a variable, the values of a repeatable option
-are separated by commas, or stand in a JSON array of strings:
-`GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
+precedence. An empty variable counts as not set, but an empty `GPT_OSS_HOSTED_TOOLS` names no tool.
+In a variable, the values of a repeatable option are separated by commas, or stand in a JSON array
+of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
 import os

@@ -37,11 +37,15 @@ def open_llama_cpp(config: BackendConfig) -> GrammarGuard:
 
 def open_engines(backend: str, config: BackendConfig) -> list[HTTPEngine]:
     """The engines of `backend` themselves, one for each URL. Raises BackendFailed."""
-    options = parse_options(backend, config.options)
+    return _engines(backend, parse_options(backend, config.options), config)
+
+
+def _engines(backend: str, options: Options, config: BackendConfig) -> list[HTTPEngine]:
     wire = _WIRES[backend](options, config)
     return [HTTPEngine(url, wire, options) for url in options.urls]
 
 
 def _pool(backend: str, config: BackendConfig) -> Pool:
-    named: dict[str, Backend] = {each.name: each for each in open_engines(backend, config)}
-    return Pool(backend, named, parse_options(backend, config.options).health_seconds)
+    options = parse_options(backend, config.options)
+    named: dict[str, Backend] = {each.name: each for each in _engines(backend, options, config)}
+    return Pool(backend, named, options.health_seconds)

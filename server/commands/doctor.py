@@ -10,8 +10,7 @@ from adapters.download import MAKE_ROOM, why_no_room
 from adapters.errors import BackendFailed, UnknownBackend
 from adapters.registry import REMOTE, names
 from adapters.scripted import read_script
-from demo.checkpoint import default_cache_dir, version
-from demo.package import LEXICON, SHA256
+from demo.checkpoint import default_cache_dir, trained_name
 from harmony.tokenizer import encode_with_control
 from server.commands.backends import open_engines
 from server.commands.doctor_check import Check, Plan, Status, plan
@@ -146,7 +145,7 @@ def _download_check(cache: Path, size: int) -> Check:
 
 
 def _demo_check() -> Check:
-    folder = default_cache_dir() / f"demo-{version(SHA256, LEXICON)}"
+    folder = default_cache_dir() / trained_name()
     if folder.is_dir():
         return Check("disk", "ok", f"{folder} is there")
     return check_disk("disk", folder, "set XDG_CACHE_HOME to a folder that can be written")

@@ -19,7 +19,7 @@ from server.generation.admission import Admission
 from server.generation.answer import Answer, Cancellation, to_api_error
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
 from server.generation.loop import LastEvents, Loop
-from server.generation.metering import Meter, NoObserver, Observer, PromptCount
+from server.generation.metering import Meter, Observer, PromptCount
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
 from server.generation.recording import Recorder
@@ -67,7 +67,7 @@ class Gateway:
         self.loops = Counter[str]()
         self.tokens = TokenCounts()
         self.summaries = Counter[str]()
-        self._observer = observer or NoObserver()
+        self._observer = observer or Observer()
         self._summariser = summariser
         self._summary_patience = summary_patience
         self._max_tokens = max_tokens

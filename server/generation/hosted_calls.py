@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from server.generation.metering import CallMeasured, CallOutcome, NoObserver, Observer
+from server.generation.metering import CallMeasured, CallOutcome, Observer
 from server.tools.base import (
     AnsweredCall,
     ApprovalRequested,
@@ -87,7 +87,7 @@ class HostedCalls:
         self._ran = 0
         self._deadline = asyncio.get_running_loop().time() + limits.answer
         self._request_id = request_id
-        self._observer = observer or NoObserver()
+        self._observer = observer or Observer()
         self._running: _RunningCall | None = None
         self.is_closed = not sessions
         """Whether there is nothing left to close."""

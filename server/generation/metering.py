@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from harmony.events import Repair
 from server.generation.token_counts import TokenCounts
@@ -56,52 +56,28 @@ class CallMeasured:
     seconds: float = 0.0
 
 
-class Observer(Protocol):
-    """Is told what happened. Its methods neither wait nor raise."""
+class Observer:
+    """Is told what happened, and ignores it. Methods of subclasses neither wait nor raise."""
 
     def queue_left(self, seconds: float) -> None:
         """An answer has its first slot, or ended before that; `seconds` it waited."""
-        ...
 
     def first_token(self, seconds: float) -> None:
         """The first token of an answer has arrived, `seconds` after its admission."""
-        ...
 
     def turn_ended(self, turn: TurnMeasured) -> None:
         """A turn has ended, however it did."""
-        ...
 
     def answer_ended(self, answer: AnswerMeasured) -> None:
         """An answer has ended, however it did."""
-        ...
 
     def call_ended(self, call: CallMeasured) -> None:
         """A hosted call has ended, or was refused."""
-        ...
-
-
-class NoObserver:
-    """Implements `Observer`, for nobody."""
-
-    def queue_left(self, seconds: float) -> None:
-        """Do nothing."""
-
-    def first_token(self, seconds: float) -> None:
-        """Do nothing."""
-
-    def turn_ended(self, turn: TurnMeasured) -> None:
-        """Do nothing."""
-
-    def answer_ended(self, answer: AnswerMeasured) -> None:
-        """Do nothing."""
-
-    def call_ended(self, call: CallMeasured) -> None:
-        """Do nothing."""
 
 
 @dataclass(slots=True)
 class PromptCount:
-    """Whether the prompt that several answers share was counted; the first turn that ends does."""
+    """Whether a prompt was counted that several answers share. The first turn to end counts it."""
 
     done: bool = False
 

@@ -150,7 +150,8 @@ class TurnReader:
     opened: whether the prompt ends with the header of the first message, which the model did not
     choose: without text it is left out where another message follows. `stopped` becomes True after
     a stop string; later chunks are not needed. `header` is that of the open message, None if none
-    is open. `sampled` counts the tokens of all chunks. `repairs` has those of all ended messages.
+    is open. `sampled` counts the tokens of all chunks. `repairs` has those of the
+    messages that ended, without one that a stop string ended.
     """
 
     def __init__(

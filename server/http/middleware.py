@@ -61,6 +61,7 @@ class RequestId:
         self, scope: Scope, receive: Receive, send: Send, opened: OpenRequest
     ) -> None:
         status: int | None = None
+        began = time.perf_counter()
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
@@ -69,10 +70,20 @@ class RequestId:
                 opened.accepted()
             elif message["type"] == "websocket.http.response.start":
                 status = message["status"]
+                request_id = _new_id()
+                MutableHeaders(scope=message)["x-request-id"] = request_id
+                # The requests on an accepted WebSocket are logged by themselves.
+                logger.info(
+                    "WS %s %s %.3fs %s",
+                    quote(scope["path"]),
+                    status,
+                    time.perf_counter() - began,
+                    request_id,
+                )
             await send(message)
 
         try:
-            await self._app(scope, receive, _with_id_of_refusal(scope, send_and_note))
+            await self._app(scope, receive, send_and_note)
         finally:
             self._count(scope, WEBSOCKET, status)
 
@@ -127,29 +138,6 @@ class RequestId:
                 time.perf_counter() - began,
                 request_id,
             )
-
-
-def _with_id_of_refusal(scope: Scope, send: Send) -> Send:
-    """`send`, with an id and a log line for the answer to a handshake that is refused.
-
-    The requests on an accepted WebSocket are logged by themselves.
-    """
-    began = time.perf_counter()
-
-    async def send_with_id(message: Message) -> None:
-        if message["type"] == "websocket.http.response.start":
-            request_id = _new_id()
-            MutableHeaders(scope=message)["x-request-id"] = request_id
-            logger.info(
-                "WS %s %s %.3fs %s",
-                quote(scope["path"]),
-                message["status"],
-                time.perf_counter() - began,
-                request_id,
-            )
-        await send(message)
-
-    return send_with_id
 
 
 def _new_id() -> str:

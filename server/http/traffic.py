@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 ROUTE = "route"
 """The key of the request's route in its state: the path with the names of its parameters."""
@@ -30,26 +29,14 @@ class RequestEnded:
     error: str | None
 
 
-class TrafficObserver(Protocol):
-    """Is told of requests. Its methods do not raise."""
+class TrafficObserver:
+    """Is told of requests, and ignores them. Methods of subclasses do not raise."""
 
     def request_ended(self, request: RequestEnded) -> None:
         """A request has ended."""
-        ...
 
     def refused(self, code: str | None) -> None:
         """A request was refused before it was read, or on an open WebSocket. code: the error's."""
-        ...
-
-
-class NoTrafficObserver:
-    """Implements `TrafficObserver`, for nobody."""
-
-    def request_ended(self, request: RequestEnded) -> None:
-        """Do nothing."""
-
-    def refused(self, code: str | None) -> None:
-        """Do nothing."""
 
 
 class Traffic:
@@ -59,7 +46,7 @@ class Traffic:
     """
 
     def __init__(self, observer: TrafficObserver | None = None) -> None:
-        self.observer = observer or NoTrafficObserver()
+        self.observer = observer or TrafficObserver()
         self._streams: set[object] = set()
         self._sockets: set[object] = set()
 

@@ -38,11 +38,11 @@ class UnreadBody:
         if scope["type"] != "http" or not _may_be_long(Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(receive, send, self._lingering)
-        await self._app(scope, exchange.receive, exchange.send)
+        long = _LongRequest(receive, send, self._lingering)
+        await self._app(scope, long.receive, long.send)
 
 
-class _Exchange:
+class _LongRequest:
     """A request with a long body, and its answer."""
 
     def __init__(self, receive: Receive, send: Send, lingering: asyncio.Semaphore) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harmony.grammar import (
+    MAX_CHARACTERS,
     AnyJson,
     AnyObject,
     Body,
@@ -35,9 +36,6 @@ from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.grammar_sandbox import shared
 from server.inbound.tools import Tool
 from server.schemas.fields import invalid
-
-MAX_CHARACTERS = 1 << 19
-"""Characters of the longest grammar that is compiled, with all of a request's tools."""
 
 _PLAIN_CHARACTERS = 1 << 16
 _NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}

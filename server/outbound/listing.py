@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.ids import place_after
 from server.schemas.paging import Paging
+from server.store.lists import ListQuery, page_in_memory
 
 _REQUIRED: Mapping[str, dict[str, Any]] = {
     "input_image": {"detail": "auto"},
@@ -27,19 +27,12 @@ def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, 
 def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
     """The list object with the entries that `paging` selects.
 
-    If several entries have the cursor's id (`after`), the page begins after the last of them, so
-    that a client that requests page after page reaches the end. If none has it, the page begins
-    where a deleted entry with this id was, and is empty for other ids.
-
-    entries: all entries, the oldest first; each has an `id`.
-    paging: order, cursor and limit.
+    entries: all entries, the oldest first; each has an `id`. paging: order, cursor and limit, as in
+    `server.store.lists.page_in_memory`.
     """
-    ordered = list(entries) if paging.order == "asc" else list(entries)[::-1]
-    if paging.after is not None:
-        ids = [entry["id"] for entry in ordered]
-        ordered = ordered[place_after(ids, paging.after, paging.order) :]
-    data = ordered[: paging.limit]
-    return list_object(data, has_more=len(ordered) > len(data))
+    query = ListQuery(paging.limit, paging.order, paging.after)
+    page = page_in_memory(entries, query, lambda entry: str(entry["id"]))
+    return list_object(page.entries, has_more=page.has_more)
 
 
 def complete_item(item: dict[str, Any]) -> dict[str, Any]:

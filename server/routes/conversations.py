@@ -5,7 +5,7 @@ Source: https://platform.openai.com/docs/api-reference/conversations
 
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -34,6 +34,8 @@ from server.schemas.fields import invalid
 from server.store.conversations.base import Conversation, ConversationSnapshot, ConversationStore
 from server.store.lists import ListQuery
 from server.store.responses.base import Item, StoredItem
+
+T = TypeVar("T")
 
 router = APIRouter(prefix="/v1/conversations")
 
@@ -80,9 +82,7 @@ async def update_conversation(request: Request, conversation_id: str) -> Respons
     owner = authenticate(request).id
     body = await json_body.parse(request, UpdateConversation)
     updated = await _store(request).annotate(owner, conversation_id, body.metadata or {})
-    if updated is None:
-        raise _not_found(conversation_id)
-    return json_response(updated.to_api())
+    return json_response(_found(updated, conversation_id).to_api())
 
 
 @router.delete("/{conversation_id}")
@@ -115,9 +115,8 @@ async def list_items(request: Request, conversation_id: str) -> Response:
     owner = authenticate(request).id
     paging = read_paging(request.query_params, order="desc")
     query = ListQuery(paging.limit, paging.order, paging.after)
-    page = await _store(request).page_of_items(owner, conversation_id, query)
-    if page is None:
-        raise _not_found(conversation_id)
+    found = await _store(request).page_of_items(owner, conversation_id, query)
+    page = _found(found, conversation_id)
     shown = [_item(request, item) for item in page.entries]
     return json_response(list_object(shown, has_more=page.has_more))
 
@@ -180,18 +179,19 @@ async def _read_items(
 
 async def _conversation(request: Request, conversation_id: str) -> Conversation:
     owner = authenticate(request).id
-    conversation = await _store(request).get(owner, conversation_id)
-    if conversation is None:
-        raise _not_found(conversation_id)
-    return conversation
+    return _found(await _store(request).get(owner, conversation_id), conversation_id)
 
 
 async def _read(request: Request, conversation_id: str) -> ConversationSnapshot:
     owner = authenticate(request).id
-    read = await _store(request).read(owner, conversation_id)
-    if read is None:
+    return _found(await _store(request).read(owner, conversation_id), conversation_id)
+
+
+def _found(value: T | None, conversation_id: str) -> T:
+    """What the store has of a conversation. Raises NotFound for None."""
+    if value is None:
         raise _not_found(conversation_id)
-    return read
+    return value
 
 
 def _store(request: Request) -> ConversationStore:

@@ -33,7 +33,7 @@ from server.persistence.stored_stream import (
 from server.responses.stored_record import rendered_record
 from server.schemas.fields import invalid
 from server.schemas.responses import RECORD
-from server.store.lists import ListPage, ListQuery
+from server.store.lists import ListQuery, Page
 from server.store.responses.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses")
@@ -54,7 +54,7 @@ async def list_responses(request: Request) -> Response:
     for entry in found.entries:
         status = await current_status(store, owner, entry.object)
         entries.append(replace(entry, object={**entry.object, "status": status}))
-    return json_response(listed(ListPage(entries, found.has_more), LISTED_FIELDS))
+    return json_response(listed(Page(entries, found.has_more), LISTED_FIELDS))
 
 
 @router.get("/{response_id}")

@@ -37,19 +37,14 @@ class ListEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
-    """A page of entries, and whether more follow it."""
-
-    entries: Sequence[ListEntry]
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
     """A page of any entries, and whether more follow it."""
 
     entries: Sequence[T]
     has_more: bool
+
+
+ListPage = Page[ListEntry]
 
 
 def page_in_memory(entries: Sequence[T], query: ListQuery, id_of: Callable[[T], str]) -> Page[T]:
@@ -82,5 +77,4 @@ def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> Lis
         entries,
         key=lambda each: (each[0], each[1].object["id"]),
     )
-    page = page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
-    return ListPage(page.entries, page.has_more)
+    return page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])

@@ -20,8 +20,14 @@ from prometheus_client.registry import Collector
 from harmony.events import Repair
 from server import threads
 from server.generation.gateway import Gateway
-from server.generation.metering import AnswerMeasured, CallMeasured, CallOutcome, TurnMeasured
-from server.http.traffic import RequestEnded, Traffic
+from server.generation.metering import (
+    AnswerMeasured,
+    CallMeasured,
+    CallOutcome,
+    Observer,
+    TurnMeasured,
+)
+from server.http.traffic import RequestEnded, Traffic, TrafficObserver
 from server.telemetry import definitions as d
 from server.telemetry import labels
 
@@ -55,10 +61,9 @@ def _never_raises(count: _Count) -> _Count:
     return cast(_Count, counted)
 
 
-class Metrics:
+class Metrics(Observer, TrafficObserver):
     """The metrics of one application, in a registry of their own.
 
-    Implements `server.generation.metering.Observer` and `server.http.traffic.TrafficObserver`.
     model: the served name; other names of the model count under it. context_length: the most tokens
     of a prompt. tools: the names of the hosted tools. version: that of the server. backend: its
     name.
@@ -173,7 +178,11 @@ class Metrics:
         self._errors.labels(self._codes.of(code)).inc()
 
     async def text(self, accept: str, problems: Mapping[str, str | None]) -> tuple[bytes, str]:
-        """As `render`, on a thread; a text is used again for `FRESH_SECONDS`."""
+        """The metrics, and their media type: the text format, or OpenMetrics by `Accept`.
+
+        A text is used again for `FRESH_SECONDS`. problems: why a part of the server cannot serve,
+        None where it can.
+        """
         is_open = _prefers_openmetrics(accept)
         text = self._texts.get(is_open)
         if text is None or text.is_stale:
@@ -182,14 +191,6 @@ class Metrics:
             text = self._texts[is_open] = _Text(time.monotonic(), task)
         # Others may wait for it, too.
         return await asyncio.shield(text.written)
-
-    def render(self, accept: str, problems: Mapping[str, str | None]) -> tuple[bytes, str]:
-        """The metrics, and their media type: the text format, or OpenMetrics by `Accept`.
-
-        problems: why a part of the server cannot serve, None where it can.
-        """
-        is_open = _prefers_openmetrics(accept)
-        return _write(self._registry, self._state(problems), is_open=is_open)
 
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}

@@ -102,7 +102,7 @@ class SqlConversations:
             ListEntry(_conversation(row).to_api(), items.get(row.id))
             for row in found[: query.limit]
         ]
-        return ListPage(entries, len(found) > query.limit)
+        return Page(entries, len(found) > query.limit)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]

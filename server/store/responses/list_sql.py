@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 
 from server.store import codec
 from server.store.database import Database
-from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery
+from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, Page
 from server.store.pages import BY_TIME, select_page
 from server.store.tables import INPUT, items, responses
 
@@ -26,7 +26,7 @@ async def list_responses(database: Database, owner: str, query: ListQuery) -> Li
         return [_entry(row, texts.get(row.id)) for row in found[: query.limit]]
 
     # A body may have large tools and instructions.
-    return ListPage(await asyncio.to_thread(entries), len(found) > query.limit)
+    return Page(await asyncio.to_thread(entries), len(found) > query.limit)
 
 
 def _listed() -> tuple[ColumnElement[bool], ...]:

@@ -10,6 +10,7 @@ import mcp_types as types
 from harmony.grammar import AnyObject, Body, CallableTool, SchemaJson
 from harmony.messages import FunctionTool
 from harmony.schemas import is_wide
+from harmony.tools import FUNCTIONS
 from server.ids import new_id
 from server.threads import is_small, run
 from server.tools.base import (
@@ -41,7 +42,6 @@ from server.tools.mcp.servers import Server
 
 logger = logging.getLogger(__name__)
 
-NAMESPACE = "functions"
 MAX_PENDING = 64
 """Requests for approval that a conversation may leave unanswered; older ones are dropped."""
 
@@ -123,7 +123,7 @@ class McpSession:
         request for approval.
         """
         # The list may have changed, or may not be there now: that is no matter of the approval.
-        name = call.recipient.removeprefix(f"{NAMESPACE}.{self._server.label}__")
+        name = call.recipient.removeprefix(f"{FUNCTIONS}.{self._server.label}__")
         await self._approvals.check(
             call.approval_request_id or "", self._proposed(name, call.content), self._pending, param
         )
@@ -268,7 +268,7 @@ def _check_limits(tools: tuple[ListedTool, ...]) -> None:
 
 
 def _recipient(server: Server, tool: ListedTool) -> str:
-    return f"{NAMESPACE}.{server.label}__{tool.name}"
+    return f"{FUNCTIONS}.{server.label}__{tool.name}"
 
 
 def _declaration(

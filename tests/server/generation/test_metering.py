@@ -7,7 +7,7 @@ from server.generation.metering import (
     AnswerMeasured,
     CallMeasured,
     Meter,
-    NoObserver,
+    Observer,
     PromptCount,
     TurnMeasured,
 )
@@ -89,7 +89,7 @@ def test_an_answer_ends_once() -> None:
 
 def test_a_turn_counts_once() -> None:
     counts = TokenCounts()
-    meter = Meter(counts, NoObserver())
+    meter = Meter(counts, Observer())
     meter.turn_started()
     meter.turn_ended(Usage(7, 3, 5), ())
     meter.turn_left(Usage(7, 3, 5), ())
@@ -98,7 +98,7 @@ def test_a_turn_counts_once() -> None:
 
 def test_a_turn_that_was_cut_off_counts_what_was_sampled() -> None:
     counts = TokenCounts()
-    meter = Meter(counts, NoObserver())
+    meter = Meter(counts, Observer())
     meter.turn_started()
     meter.turn_left(Usage(7), ())
     assert counts.prompt == 0
@@ -109,7 +109,7 @@ def test_a_turn_that_was_cut_off_counts_what_was_sampled() -> None:
 def test_a_shared_prompt_counts_once() -> None:
     counts, prompt = TokenCounts(), PromptCount()
     for _ in range(2):
-        meter = Meter(counts, NoObserver(), prompt=prompt)
+        meter = Meter(counts, Observer(), prompt=prompt)
         for usage in (Usage(7, 3, 5), Usage(20, 12, 5)):
             meter.turn_started()
             meter.turn_ended(usage, ())
@@ -119,7 +119,7 @@ def test_a_shared_prompt_counts_once() -> None:
 
 def test_a_shared_prompt_counts_where_the_first_answer_sampled_nothing() -> None:
     counts, prompt = TokenCounts(), PromptCount()
-    first, other = (Meter(counts, NoObserver(), prompt=prompt) for _ in range(2))
+    first, other = (Meter(counts, Observer(), prompt=prompt) for _ in range(2))
     first.turn_started()
     other.turn_started()
     first.turn_left(Usage(7), ())
@@ -128,6 +128,6 @@ def test_a_shared_prompt_counts_where_the_first_answer_sampled_nothing() -> None
 
 
 def test_nobody_may_observe() -> None:
-    NoObserver().call_ended(CallMeasured("python", "refused"))
-    NoObserver().queue_left(1.0)
-    NoObserver().first_token(1.0)
+    Observer().call_ended(CallMeasured("python", "refused"))
+    Observer().queue_left(1.0)
+    Observer().first_token(1.0)

@@ -9,10 +9,10 @@ from starlette.types import Message, Receive, Scope, Send
 from server.errors import RateLimited
 from server.http.answers import error_response
 from server.http.middleware import RequestId
-from server.http.traffic import ROUTE, NoTrafficObserver, RequestEnded, Traffic
+from server.http.traffic import ROUTE, RequestEnded, Traffic, TrafficObserver
 
 
-class Observer(NoTrafficObserver):
+class Observer(TrafficObserver):
     def __init__(self) -> None:
         self.ended: list[RequestEnded] = []
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harmony.grammar import (
+    MAX_CHARACTERS,
     AnyJson,
     AnyObject,
     CallableTool,
@@ -25,7 +26,6 @@ from harmony.messages import Conversation, Effort
 from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
 from server.inbound import constraints, grammar
-from server.inbound.constraints import MAX_CHARACTERS
 from server.inbound.formats import read_format
 from server.inbound.grammar import (
     Constraint,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from server.outbound.previews import MAX_PREVIEW, listed, preview
-from server.store.lists import ListEntry, ListPage
+from server.store.lists import ListEntry, Page
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,6 @@ def test_a_preview_is_the_beginning_of_the_text(item: Any, expected: str | None)
 
 def test_a_list_has_the_fields_that_are_asked_for() -> None:
     entry = ListEntry({"id": "a", "tools": ["large"]}, {"type": "message", "content": "Hi"})
-    page = listed(ListPage([entry], has_more=True), ("id", "status"))
+    page = listed(Page([entry], has_more=True), ("id", "status"))
     assert page["data"] == [{"id": "a", "status": None, "gpt_oss:preview": "Hi"}]
     assert (page["first_id"], page["has_more"]) == ("a", True)
