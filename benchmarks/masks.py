@@ -27,7 +27,7 @@ from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
 from server.commands.backends import mask_tokenizer
 from server.generation.turn import prompt
-from server.http.json_text import validate
+from server.http.bodies.json_text import validate
 from server.inbound import chat
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking

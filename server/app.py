@@ -22,14 +22,14 @@ from server.generation.hosted_calls import ToolLimits
 from server.generation.metering import Observer
 from server.generation.summary_model import EngineModel
 from server.http.access import Access
-from server.http.bodies import Bodies
-from server.http.budget import Budget
+from server.http.bodies.body import Bodies
+from server.http.bodies.budget import Budget
+from server.http.connections.unread_bodies import UnreadBody
 from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
 from server.http.traffic import Traffic
-from server.http.unread_bodies import UnreadBody
 from server.openapi.document_bytes import Published
 from server.persistence.maintenance import Maintenance
 from server.replay.sealing import Sealer

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from server.errors import NotFound
 from server.generation.gateway import Gateway
-from server.http.budget import Budget
+from server.http.bodies.budget import Budget
 from server.http.traffic import Traffic
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from adapters.registry import REMOTE
-from server.http.limits import Limits
+from server.http.connections.limits import Limits
 from server.schemas.engine_options import EngineOptions, Several
 from server.schemas.option_values import (
     NO_TOOLS,

@@ -4,7 +4,7 @@ from adapters.base import Backend
 from server.context import Context
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
-from server.http.budget import Budget
+from server.http.bodies.budget import Budget
 from server.settings import Settings
 from server.store.files.folder import FileFolder
 from server.store.files.library import FileLibrary, FileLimits

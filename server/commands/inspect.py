@@ -11,7 +11,7 @@ from harmony.parser import Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.generation.plan import TurnPlan
 from server.generation.turn import prompt
-from server.http.json_text import load, validate
+from server.http.bodies.json_text import load, validate
 from server.inbound import chat, responses
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.grammar import Masking

@@ -23,7 +23,7 @@ from server.commands.garbage import exclude_from_collections, reduce_garbage_col
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.stores import open_store
 from server.context import Context
-from server.http.protocol import Config
+from server.http.connections.protocol import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.responses.base import Store, StoreDamaged, StoreUnavailable

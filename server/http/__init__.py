@@ -1,1 +1,1 @@
-"""HTTP: connections and limits, authentication, reading bodies, writing answers and streams."""
+"""HTTP: connections, bodies, answers; authentication, origins, middleware, retries."""

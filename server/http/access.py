@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from server.errors import APIError, AuthenticationFailed, NotFound
-from server.http.answers import error_response
+from server.http.answers.answer import error_response
 from server.http.authentication import PRINCIPAL, check_key
 from server.http.traffic import ROUTE
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from server.errors import APIError
-from server.http.answers import CLIENT_CLOSED_REQUEST, error_response, json_response
+from server.http.answers.answer import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.traffic import ERROR_CODE
 
 

@@ -21,12 +21,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, InvalidRequest, KeyReused
-from server.http.answers import error_response
+from server.http.answers.answer import error_response
+from server.http.answers.sse import SEND_BODY
 from server.http.authentication import PRINCIPAL
-from server.http.bodies import LEASE, STREAMED, read_body
-from server.http.budget import Lease
-from server.http.disconnect import wait_for_disconnect
-from server.http.sse import SEND_BODY
+from server.http.bodies.body import LEASE, STREAMED, read_body
+from server.http.bodies.budget import Lease
+from server.http.connections.disconnect import wait_for_disconnect
 from server.http.traffic import ERROR_CODE
 
 logger = logging.getLogger(__name__)

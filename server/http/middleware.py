@@ -9,8 +9,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, ServerFailed
-from server.http.answers import error_response
-from server.http.sse import SEND_BODY
+from server.http.answers.answer import error_response
+from server.http.answers.sse import SEND_BODY
 from server.http.traffic import (
     ERROR_CODE,
     ROUTE,

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import APIError, Forbidden, Misdirected
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "*.localhost")
 """Names of the local machine, which pages of other machines cannot have."""

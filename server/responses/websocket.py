@@ -34,10 +34,10 @@ from server.errors import (
     ServerFailed,
 )
 from server.generation.runs import WireEvent
-from server.http import json_body
-from server.http.backlog import open_backlog
-from server.http.budget import Lease
-from server.http.json_text import validate
+from server.http.answers.backlog import open_backlog
+from server.http.bodies.body import json_body
+from server.http.bodies.budget import Lease
+from server.http.bodies.json_text import validate
 from server.outbound.failure import status_of
 from server.outbound.fold import DEFINING_EVENTS, fold
 from server.persistence.stored_stream import stream_stored

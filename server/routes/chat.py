@@ -15,9 +15,9 @@ from starlette.responses import Response
 from server.context import Context, context_of
 from server.generation import parallel_samples
 from server.generation.runs import WireEvent
-from server.http import json_body
-from server.http.answers import respond
+from server.http.answers.answer import respond
 from server.http.authentication import authenticate
+from server.http.bodies.body import json_body
 from server.ids import new_id
 from server.inbound import chat
 from server.inbound.chat import CompiledChat

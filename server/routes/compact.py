@@ -14,9 +14,9 @@ from starlette.responses import Response
 from server import threads
 from server.context import context_of
 from server.errors import NoSummary
-from server.http import json_body
-from server.http.answers import respond
+from server.http.answers.answer import respond
 from server.http.authentication import authenticate
+from server.http.bodies.body import json_body
 from server.inbound.grammar import answer_only
 from server.outbound.encoding import named
 from server.responses.compaction import compaction_object, summary_request

@@ -8,11 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.context import context_of
-from server.http import json_body
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
+from server.http.answers.content import stream_response
 from server.http.authentication import authenticate
-from server.http.content import stream_response
-from server.http.multipart import is_multipart, read_form
+from server.http.bodies.body import json_body
+from server.http.bodies.multipart import is_multipart, read_form
 from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object, paginate
 from server.schemas.base import note_unknown

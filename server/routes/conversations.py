@@ -14,9 +14,9 @@ from starlette.responses import Response
 from server import threads
 from server.context import context_of
 from server.errors import NotFound
-from server.http import json_body
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
+from server.http.bodies.body import json_body
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging

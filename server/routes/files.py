@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.context import context_of
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
+from server.http.answers.content import file_response
 from server.http.authentication import authenticate
-from server.http.content import file_response
-from server.http.multipart import read_form
+from server.http.bodies.multipart import read_form
 from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object
 from server.schemas.files import read_lifetime, read_purpose

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from adapters.errors import BackendFailed
 from server.context import context_of
 from server.errors import EngineDown
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
 from server.telemetry.readiness import Readiness
 from server.tools.toolbox import Toolbox
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.context import Context, context_of
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
 
 router = APIRouter()

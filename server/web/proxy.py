@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError, BodyTooLarge, NotFound, ServerFailed, Unavailable
-from server.http.answers import error_response
-from server.http.disconnect import wait_for_disconnect
+from server.http.answers.answer import error_response
+from server.http.connections.disconnect import wait_for_disconnect
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
+from server.http.bodies.json_text import load, validate
 from server.http.exception_handlers import EXCEPTION_HANDLERS
-from server.http.json_text import load, validate
 from server.http.origins import Origins
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
 from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks

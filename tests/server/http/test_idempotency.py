@@ -16,11 +16,11 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ServerFailed
+from server.http.answers.sse import SEND_BODY
 from server.http.authentication import PRINCIPAL, Principal
-from server.http.bodies import LEASE
-from server.http.budget import Budget, Lease
+from server.http.bodies.body import LEASE
+from server.http.bodies.budget import Budget, Lease
 from server.http.idempotency import LARGE, OVERHEAD, Idempotency
-from server.http.sse import SEND_BODY
 
 
 class Owner:

@@ -13,9 +13,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import BodyTooLarge
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
+from server.http.answers.sse import SEND_BODY
 from server.http.middleware import RequestId
-from server.http.sse import SEND_BODY
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from server.http.answers import json_response
+from server.http.answers.answer import json_response
 from server.http.origins import Origins
 
 CHAT = "https://chat.example"

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.errors import RateLimited
-from server.http.answers import error_response
+from server.http.answers.answer import error_response
 from server.http.middleware import RequestId
 from server.http.traffic import ROUTE, RequestEnded, Traffic, TrafficObserver
 

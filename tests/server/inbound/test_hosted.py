@@ -18,7 +18,7 @@ from harmony.messages import DeveloperContent, SystemContent
 from harmony.tools import PYTHON
 from server.errors import InvalidRequest
 from server.generation.hosted_calls import DEFAULT_TIMEOUT
-from server.http.json_body import validate
+from server.http.bodies.json_body import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking

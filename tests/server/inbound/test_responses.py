@@ -18,7 +18,7 @@ from harmony.messages import (
 from harmony.tokenizer import encode_with_control
 from server import threads
 from server.errors import InvalidRequest, NotFound
-from server.http.json_text import validate
+from server.http.bodies.json_text import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking

@@ -5,7 +5,7 @@ from typing import Any
 
 from openai.types.responses import Response
 
-from server.http.json_text import validate
+from server.http.bodies.json_text import validate
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
 from server.inbound.responses import compile

@@ -18,7 +18,7 @@ from openai import (
     RateLimitError,
 )
 
-from server.http.protocol import Config
+from server.http.connections.protocol import Config
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from adapters.errors import EngineFault
-from server.http.answers import CLIENT_CLOSED_REQUEST
+from server.http.answers.answer import CLIENT_CLOSED_REQUEST
 from server.telemetry import metrics
 from server.telemetry.metrics import CLIENT_LEFT
 from tests.server.generation.test_gateway import until

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
-from server.http.json_text import validate
+from server.http.bodies.json_text import validate
 from server.schemas.base import Metadata, WireModel, note_unknown, refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.legacy_completions import CreateCompletion

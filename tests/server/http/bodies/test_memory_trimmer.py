@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from server.http import memory_trimmer
-from server.http.memory_trimmer import LARGE, MemoryTrimmer
+from server.http.bodies.body import memory_trimmer
+from server.http.bodies.memory_trimmer import LARGE, MemoryTrimmer
 
 
 class Trims:

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.errors import InvalidRequest
-from server.http import json_scan
-from server.http.json_scan import check, has_escapes, replace_lone_surrogates
+from server.http.bodies.body import json_scan
+from server.http.bodies.json_scan import check, has_escapes, replace_lone_surrogates
 from server.schemas import limits
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},:\n\N{GRINNING FACE}é')) | st.text(max_size=5)

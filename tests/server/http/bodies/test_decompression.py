@@ -4,7 +4,7 @@ import pytest
 import zstandard
 
 from server.errors import APIError, UnsupportedEncoding
-from server.http.decompression import FREE_BYTES, MAX_RATIO, Decoder, check
+from server.http.bodies.decompression import FREE_BYTES, MAX_RATIO, Decoder, check
 
 
 def everything(body: bytes, encoding: str, limit: int = 100 * FREE_BYTES) -> bytes:

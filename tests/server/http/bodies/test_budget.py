@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from server.errors import BodyMemoryExhausted
-from server.http.budget import Budget, Lease
+from server.http.bodies.budget import Budget, Lease
 
 
 def test_what_all_leases_charge_together_is_bounded() -> None:

@@ -27,10 +27,10 @@ from websockets.http11 import Request
 from websockets.protocol import State
 
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
-from server.http.limits import Connections, Limits
-from server.http.refusal import Refuse, encoded, refusal
-from server.http.unframed import Unframed
-from server.http.write_timeout import WriteDeadline
+from server.http.connections.limits import Connections, Limits
+from server.http.connections.refusal import Refuse, encoded, refusal
+from server.http.connections.unframed import Unframed
+from server.http.connections.write_timeout import WriteDeadline
 
 BEFORE_1_1 = ("0.9", "1.0")
 """HTTP versions in which `Host` is optional, and in which clients need not know chunks."""

@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from server.errors import InvalidRequest
 from server.generation.runs import Emit, Run, Show, WireEvent
-from server.http.answers import json_response, respond
+from server.http.answers.answer import json_response, respond
 from server.outbound.encoding import unnamed
 
 

@@ -14,8 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from server.http import unread_bodies
-from server.http.unread_bodies import LINGER_BYTES, SMALL_BODY, UnreadBody
+from server.http.connections import unread_bodies
+from server.http.connections.unread_bodies import LINGER_BYTES, SMALL_BODY, UnreadBody
 
 
 async def early(_: Request) -> Response:

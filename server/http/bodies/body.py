@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import threads
 from server.errors import APIError, BodyTooLarge
-from server.http import decompression
 from server.http.access import ENDPOINT
-from server.http.budget import Budget, Lease
-from server.http.decompression import Decoder
-from server.http.memory_trimmer import MemoryTrimmer, malloc_trim
-from server.http.multipart import is_multipart
+from server.http.bodies.body import decompression
+from server.http.bodies.budget import Budget, Lease
+from server.http.bodies.decompression import Decoder
+from server.http.bodies.memory_trimmer import MemoryTrimmer, malloc_trim
+from server.http.bodies.multipart import is_multipart
 from server.threads import LARGE
 
 SLICE = 1024 * 1024

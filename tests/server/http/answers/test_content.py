@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from server.errors import RangeNotSatisfiable
-from server.http.content import file_response
+from server.http.answers.content import file_response
 from server.threads import CHUNK
 
 ETAG = '"file-1"'

@@ -18,10 +18,9 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from server.errors import APIError
-from server.http import decompression
-from server.http.answers import error_response, json_response
-from server.http.bodies import SLICE, Bodies, read_body, take_body
-from server.http.budget import Budget
+from server.http.answers.answer import error_response, json_response
+from server.http.bodies.body import SLICE, Bodies, decompression, read_body, take_body
+from server.http.bodies.budget import Budget
 from server.threads import LARGE
 
 LIMIT = 1000
@@ -135,7 +134,7 @@ async def test_a_large_body_is_joined_on_a_thread_that_frees_the_pieces(
     def trim(_: int) -> None:
         trimmed_by.append(threading.get_ident())
 
-    monkeypatch.setattr("server.http.bodies.malloc_trim", lambda: trim)
+    monkeypatch.setattr("server.http.bodies.body.malloc_trim", lambda: trim)
     server = Server(limit=2 * LARGE)
     await server.post(pieces(b"x" * LARGE, b"x" * LARGE))
     assert len(trimmed_by) == 1

@@ -12,8 +12,8 @@ import uvicorn
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from server.http.limits import Limits
-from server.http.protocol import Config, Pending, Protocol, Socket
+from server.http.connections.limits import Limits
+from server.http.connections.protocol import Config, Pending, Protocol, Socket
 
 AGES = 3600.0
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from server.errors import APIError, BodyTooLarge, InvalidRequest, UnsupportedEncoding
-from server.http.multipart import OVERHEAD, Form, read_form
+from server.http.bodies.multipart import OVERHEAD, Form, read_form
 
 TYPE = "multipart/form-data; boundary=x"
 

@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from server.errors import InvalidRequest
-from server.http.json_body import parse, read_json
+from server.http.bodies.json_body import parse, read_json
 from server.threads import LARGE
 
 

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from server.generation.runs import Encode, Run
-from server.http.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
-from server.http.disconnect import wait_for_disconnect
-from server.http.eager_coroutine import Suspended, run_until_suspended
+from server.http.answers.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
+from server.http.answers.eager_coroutine import Suspended, run_until_suspended
+from server.http.connections.disconnect import wait_for_disconnect
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"

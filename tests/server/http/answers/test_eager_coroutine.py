@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 
-from server.http.eager_coroutine import Suspended, run_until_suspended
+from server.http.answers.eager_coroutine import Suspended, run_until_suspended
 
 
 class Steps:

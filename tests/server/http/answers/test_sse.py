@@ -10,8 +10,8 @@ from starlette.types import Message
 
 from server.errors import ClientTooSlow, InvalidRequest
 from server.generation.runs import Emit, Run, WireEvent
-from server.http import sse
-from server.http.sse import SEND_BODY, RunStream, stream_batches
+from server.http.answers.answer import sse
+from server.http.answers.sse import SEND_BODY, RunStream, stream_batches
 from server.outbound.encoding import named, unnamed
 
 EVENT = {"type": "response.created", "text": "é\n"}
@@ -485,7 +485,7 @@ async def test_a_slow_client_takes_nothing_from_a_fast_one(client: Client, full:
 async def test_what_waits_within_the_limit_is_written_in_parts(
     full: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.http.backlog.BYTES_AT_ONCE", 50 * len(ONE))
+    monkeypatch.setattr("server.http.answers.backlog.BYTES_AT_ONCE", 50 * len(ONE))
     answer = Answer()
     streaming = asyncio.create_task(full.get(answer.run))
     await answer.run.wait()
@@ -500,7 +500,7 @@ async def test_what_waits_within_the_limit_is_written_in_parts(
 async def test_who_joins_late_gets_the_events_in_parts(
     client: Client, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.http.backlog.EVENTS_AT_ONCE", 30)
+    monkeypatch.setattr("server.http.answers.backlog.EVENTS_AT_ONCE", 30)
     answer = Answer(stays=not late)
     for _ in range(3 * MANY):
         await asyncio.sleep(0)

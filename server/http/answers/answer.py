@@ -12,9 +12,9 @@ from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
-from server.http import sse
-from server.http.backlog import MAX_UNREAD, Stored
-from server.http.disconnect import wait_for_disconnect
+from server.http.answers.answer import sse
+from server.http.answers.backlog import MAX_UNREAD, Stored
+from server.http.connections.disconnect import wait_for_disconnect
 from server.http.traffic import ERROR_CODE
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]

@@ -8,8 +8,8 @@ import pytest
 
 from server.errors import ClientTooSlow
 from server.generation.runs import Emit, Run, WireEvent
-from server.http import backlog
-from server.http.backlog import Backlog, open_backlog
+from server.http.answers.answer import backlog
+from server.http.answers.backlog import Backlog, open_backlog
 
 
 def encode(event: WireEvent) -> bytes:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from server.http.limits import Connections, Limits, address_of
+from server.http.connections.limits import Connections, Limits, address_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from server.errors import InvalidRequest
-from server.http.json_text import load, validate
+from server.http.bodies.json_text import load, validate
 from server.schemas.limits import MAX_DEPTH
 
 

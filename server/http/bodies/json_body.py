@@ -7,8 +7,8 @@ from pydantic import BaseModel
 from starlette.requests import Request
 
 from server import threads
-from server.http.bodies import take_body
-from server.http.json_text import load, validate
+from server.http.bodies.body import take_body
+from server.http.bodies.json_text import load, validate
 from server.threads import LARGE
 
 M = TypeVar("M", bound=BaseModel)

@@ -11,10 +11,10 @@ import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from server.http import write_timeout
-from server.http.limits import Limits
-from server.http.protocol import Config
-from server.http.write_timeout import CHECKS, WriteDeadline
+from server.http.connections import write_timeout
+from server.http.connections.limits import Limits
+from server.http.connections.protocol import Config
+from server.http.connections.write_timeout import CHECKS, WriteDeadline
 
 CHUNK = b"x" * 65_536
 HANDSHAKE = (

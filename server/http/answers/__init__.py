@@ -1,0 +1,1 @@
+"""Answers: JSON, errors, server-sent events with their backlog, and the content of files."""

@@ -1,0 +1,1 @@
+"""Connections: uvicorn's protocol with limits, and what closes a connection."""
