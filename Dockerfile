@@ -40,7 +40,7 @@ COPY docs docs
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir --no-deps --force-reinstall .
 # Compiled kernels are part of the GPU image: a start needs no hub for them, and none moves.
 RUN if [ -n "${KERNELS_CACHE}" ]; then \
-    python3 -m adapters.local.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
+    python3 -m adapters.local.model.kernels && chown --recursive server:server "${KERNELS_CACHE}"; fi
 
 # /cache has checkpoints, compiled kernels and all that libraries write below the home folder. /data has
 # what clients store, and the key that seals reasoning. /files is where gateways may share a volume; it is

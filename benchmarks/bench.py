@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from adapters.local.precision import multiplies_bfloat16
+from adapters.local.model.precision import multiplies_bfloat16
 from benchmarks.library.engines import LOGS, PEERS, VLLM_PYTHON, installed
 from benchmarks.library.figures import ROOT, BenchmarkFailed, Figures, measure
 from benchmarks.plot import draw

@@ -23,8 +23,8 @@ from transformers import GenerationConfig
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from adapters.local.batching import batching
-from adapters.local.loading import load
+from adapters.local.engine.batching import batching
+from adapters.local.model.loading import load
 from adapters.local.options import Options, parse_options
 from benchmarks.library import figures
 from demo import checkpoint

@@ -17,11 +17,11 @@ from adapters.daemon_thread import run_in_daemon_thread
 from adapters.download import download
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
-from adapters.local.engine import Engine
-from adapters.local.loading import load
+from adapters.local.engine.engine import Engine
 from adapters.local.memory import IdleRelease, release_freed
+from adapters.local.model.loading import load
 from adapters.local.options import parse_options
-from adapters.local.row import Row, Sampled
+from adapters.local.steps.row import Row, Sampled
 
 
 class LocalBackend:

@@ -18,9 +18,9 @@ import torch
 
 from adapters.base import GenerationRequest, SamplingParams
 from adapters.errors import BackendError, BackendFailed
-from adapters.local import attention as attentions
-from adapters.local import kernels
-from adapters.local.kernels import HOPPER_ATTENTION
+from adapters.local.model import attention as attentions
+from adapters.local.model import kernels
+from adapters.local.model.kernels import HOPPER_ATTENTION
 from benchmarks.gpu_check.engine import (
     Answer,
     Sizes,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from adapters.download import download
-from adapters.local import loading
+from adapters.local.model import loading
 from adapters.local.options import parse_options
 from benchmarks.gpu_check.checks import Measured
 from benchmarks.gpu_check.engine import Loaded, Sizes, Target, ask, ask_all, decoding, request

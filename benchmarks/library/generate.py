@@ -22,7 +22,7 @@ from starlette.routing import Route
 from transformers import AutoModelForCausalLM
 from transformers.generation.streamers import BaseStreamer
 
-from adapters.local.precision import multiplies_bfloat16
+from adapters.local.model.precision import multiplies_bfloat16
 
 GATHERING = 0.05
 """Seconds in which requests that come together become one batch."""

@@ -52,7 +52,7 @@ def check_kernels() -> Check:
         return Check("compiled kernels", "ok", f"{MXFP4_KERNELS} is in {cache}")
     if _is_offline():
         fact = f"offline by HF_HUB_OFFLINE, and {MXFP4_KERNELS} is not in {cache}"
-        advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.kernels"
+        advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.model.kernels"
         return Check("compiled kernels", "failed", fact, advice)
     disk = check_disk("compiled kernels", cache, "set KERNELS_CACHE to another folder")
     if disk.status == "failed":

@@ -18,11 +18,11 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from adapters.errors import EngineFault
-from adapters.local import attention
 from adapters.local.backend import LocalBackend
-from adapters.local.kernels import HOPPER_ATTENTION
-from adapters.local.recovery import end_batch
-from adapters.local.step_sampler import StepSampler
+from adapters.local.engine.recovery import end_batch
+from adapters.local.model import attention
+from adapters.local.model.kernels import HOPPER_ATTENTION
+from adapters.local.steps.step_sampler import StepSampler
 from benchmarks.gpu_check import __main__ as command
 from benchmarks.gpu_check import checks, model_checks, servers
 from benchmarks.gpu_check.checks import TOLERANCE, Measured
@@ -92,7 +92,7 @@ async def test_the_page_shows_what_the_server_logged() -> None:
     """Such as the attention that it uses, and why it uses no other one."""
 
     async def run() -> Measured:
-        logger = logging.getLogger("adapters.local.loading")
+        logger = logging.getLogger("adapters.local.model.loading")
         for _ in range(2):
             logger.info("cuda:0: attention eager\nmore")
         logger.debug("a detail")
@@ -328,7 +328,7 @@ async def test_a_request_that_ends_with_the_failed_step_of_another_is_found(
 ) -> None:
     """As it was when a failed step ended all requests of its batch."""
     monkeypatch.setattr(
-        "adapters.local.engine.end_batch",
+        "adapters.local.engine.engine.end_batch",
         lambda processor, all_rows: end_batch(processor, all_rows=True),
     )
     result = await judge(Check("name", "", lambda: checks.oom(tiny)), clock())
@@ -358,7 +358,7 @@ async def test_graphs_are_compared_with_other_steps(
             raise RuntimeError("no")
         return Again(compute)
 
-    monkeypatch.setattr("adapters.local.engine.capture_on", lambda device: capture)
+    monkeypatch.setattr("adapters.local.engine.engine.capture_on", lambda device: capture)
     figures, holds = await checks.decode_graphs(tiny, TINY)
     assert holds is not fails
     assert figures["equal tokens"]

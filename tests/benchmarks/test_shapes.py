@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from adapters.local.loading import load
+from adapters.local.model.loading import load
 from adapters.local.options import parse_options
 from benchmarks.library import shapes
 from benchmarks.library.shapes import LARGE, TINY, Shape, ensure, read_shape

@@ -22,8 +22,8 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
-from adapters.local.engine import Engine
-from adapters.local.row import Row
+from adapters.local.engine.engine import Engine
+from adapters.local.steps.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 

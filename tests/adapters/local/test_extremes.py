@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from adapters.base import GenerationRequest, SamplingParams
-from adapters.local import step_sampler
 from adapters.local.backend import LocalBackend
-from adapters.local.sampling import Warp
+from adapters.local.steps import step_sampler
+from adapters.local.steps.sampling import Warp
 from server.app import create_app
 from server.settings import Settings
 

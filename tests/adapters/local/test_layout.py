@@ -14,9 +14,9 @@ from transformers.quantizers import quantizer_mxfp4
 from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
-from adapters.local import loading, precision, weights
 from adapters.local.backend import LocalBackend
-from adapters.local.loading import load
+from adapters.local.model import loading, precision, weights
+from adapters.local.model.loading import load
 from adapters.local.options import Options
 from harmony.tokenizer import encode
 from harmony.vocab import STOP_TOKENS

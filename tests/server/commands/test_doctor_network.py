@@ -154,7 +154,7 @@ def test_kernels_of_packed_weights(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     found = check_kernels()
     assert found.status == "failed"
-    assert "python -m adapters.local.kernels" in found.advice
+    assert "python -m adapters.local.model.kernels" in found.advice
     name = f"kernels--{MXFP4.replace('/', '--')}"
     (tmp_path / name / "snapshots" / "1").mkdir(parents=True)
     assert check_kernels() == Check("compiled kernels", "ok", f"{MXFP4} is in {tmp_path}")

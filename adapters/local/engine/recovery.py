@@ -1,0 +1,41 @@
+"""Removes requests from the engine after a failed step."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from transformers.generation.continuous_batching import RequestStatus
+
+from adapters.local.engine.warmup import forget_batch
+
+
+def end_batch(processor: Any, *, all_rows: bool) -> list[str]:
+    """Remove requests of the batch from the engine, so that it can continue. Returns their keys.
+
+    Requests in prefill are assumed to be the cause. Requests that decode continue with the tokens
+    from before the step. All requests are removed if none is in prefill, or with `all_rows`.
+    """
+    batch = list(processor.inputs_and_outputs.requests_in_batch)
+    forget_batch(processor.inputs_and_outputs)
+    prefilling = [one for one in batch if not one.state.generated_tokens]
+    ended = batch if all_rows or not prefilling else prefilling
+    _undo([one for one in batch if one not in ended])
+    for one in ended:
+        one.state.status = RequestStatus.FAILED
+        processor.scheduler.finish_request(one.state.request_id)
+    processor.scheduler.block_new_requests = False
+    return [one.state.request_id for one in ended]
+
+
+def _undo(decoding: Iterable[Any]) -> None:
+    """Reset requests to their state before the step was prepared.
+
+    The next step overwrites what the failed one may have written to the cache.
+    """
+    for one in decoding:
+        state = one.state
+        # Of many tokens, a step may have computed the first ones only.
+        count = one.query_length + len(state.remaining_prefill_tokens)
+        state.position_offset -= one.query_length
+        state.tokens_to_process = state.generated_tokens[-count:]
+        state.remaining_prefill_tokens = []
+        state.status = RequestStatus.DECODING

@@ -1,0 +1,1 @@
+"""Importing transformers in less time and memory."""

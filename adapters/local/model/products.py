@@ -1,0 +1,219 @@
+"""Attention by matrix products, for a CPU whose flash kernel is slow.
+
+Without AMX, torch's flash kernel multiplies bfloat16 numbers as float32. oneDNN multiplies them
+with the instructions of AVX-512 BF16, four times as fast, and with one query ten times as fast.
+For a prompt this module computes the scores in blocks that stay in the cache of the CPU.
+
+The exponentials of a query's scores are relative to a reference score: the maximum for the last
+keys only, so that the earlier keys are read once. The reference is one more column of the queries,
+with a column of ones at the keys: the product then contains the subtraction. Another column of
+ones, at the values, sums up the exponentials. An exponential overflows if its score exceeds the
+reference by 88; the reference then becomes the maximum of all scores.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from adapters.local.model.spans import Span, padded_places
+
+LEAST_QUERIES = 16
+"""The minimum of queries of a sequence; with fewer ones the flash kernel is faster."""
+
+_ROWS = 1024
+_KEYS = 512
+_SHORT = 512
+_FEW = 128
+_STEP = 64
+_LONG = 4096
+
+Part = tuple[int, int, Tensor, Tensor]
+"""The first query, the end of the queries, their output [queries, heads, width], and the
+log-sum-exp of their scores [heads, queries]."""
+
+
+def are_faster(dtype: torch.dtype) -> bool:
+    """Whether this CPU computes products of `dtype` faster than its flash kernel does."""
+    return (
+        dtype == torch.bfloat16
+        and torch.cpu._is_avx512_bf16_supported()
+        and not torch.cpu._is_amx_tile_supported()
+    )
+
+
+def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Iterator[Part]:
+    """Causal attention of one sequence, whose queries are the last of its keys.
+
+    query: [queries, heads, width]. key, value: [keys, key heads, width].
+    """
+    past = len(key) - len(query)
+    key_heads = key.shape[1]
+    groups = query.shape[1] // key_heads
+    size = max(1, _ROWS // groups)
+    keys, values = _blocks(key), _blocks(value)
+    for begin in range(0, len(query), size):
+        end = min(begin + size, len(query))
+        earlier = (past + begin) // _KEYS
+        last = slice(earlier * _KEYS, past + end)
+        block = _Block(
+            _rows(query[begin:end] * scaling, key_heads),
+            keys[:earlier],
+            values[:earlier],
+            _with_ones(key[last]).transpose(0, 1),
+            _with_ones(value[last]).transpose(0, 1),
+            _causal(end - begin, last.stop - last.start, key.dtype).repeat_interleave(groups, 0),
+        )
+        yield begin, end, *_normalised(*block.weighted(), groups)
+
+
+def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
+    """Sequences with one query each, by their places, in groups for `one_query`.
+
+    counts: their numbers of keys. Short sequences are one group: its keys are copied, which takes
+    less time than products for each of them. A short sequence alone is left out, because the flash
+    kernel is faster.
+    """
+    short = [place for place, count in enumerate(counts) if count <= _SHORT]
+    groups = [[place] for place, count in enumerate(counts) if count > _SHORT]
+    if len(short) > 1 or (short and counts[short[0]] > _FEW):
+        groups.append(short)
+    return groups
+
+
+def one_query(
+    query: Tensor, key: Tensor, value: Tensor, spans: Sequence[Span], scaling: float
+) -> tuple[Tensor, Tensor]:
+    """Attention of sequences with one query each: their outputs, and log-sum-exps [heads, queries].
+
+    query: [queries, heads, width]. key, value: [keys, key heads, width]. spans: for each query the
+    first of its keys and their end. A matrix product with few rows takes as long as reading the
+    keys, so that one product has all key heads: the rows of a head are zero for other key heads.
+    """
+    places, hidden = padded_places(tuple(spans), _width(spans), query.dtype)
+    hidden = hidden.unsqueeze(1)
+    keys, values = (_padded(states.flatten(1), spans, places) for states in (key, value))
+    keys = keys.transpose(1, 2)
+    rows = _spread(query * scaling, key.shape[1])
+    reference = torch.baddbmm(hidden, rows, keys).amax(2, keepdim=True)
+    # The product contains the subtraction: differences of large scores are not rounded.
+    weights = torch.baddbmm(hidden - reference, rows, keys).exp_()
+    total = weights.sum(2, dtype=torch.float32)
+    out = _own(torch.bmm(weights, values), key.shape[1]) / total.unsqueeze(2)
+    return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
+
+
+def _width(spans: Sequence[Span]) -> int:
+    """The length that sequences are padded to. It seldom changes from step to step.
+
+    oneDNN compiles a product for each length, which takes longer than to copy the keys of a
+    sequence, unless it is long.
+    """
+    longest = max(end - start for start, end in spans)
+    return longest if len(spans) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
+
+
+def _padded(states: Tensor, spans: Sequence[Span], places: Tensor) -> Tensor:
+    """The keys in [keys, width] at `places`, those of `spans` with padding: [*places, width]."""
+    if len(spans) == 1:
+        own = states[slice(*spans[0])]
+        missing = places.shape[1] - len(own)
+        return (functional.pad(own, (0, 0, 0, missing)) if missing else own).unsqueeze(0)
+    return states.index_select(0, places.flatten()).view(*places.shape, -1)
+
+
+def _spread(query: Tensor, key_heads: int) -> Tensor:
+    """[queries, heads, width] as [queries, heads, key heads * width], zero at other key heads."""
+    count, heads, width = query.shape
+    rows = query.new_zeros(count, key_heads, heads // key_heads, key_heads, width)
+    own = torch.arange(key_heads)
+    rows[:, own, :, own] = query.view(count, key_heads, -1, width).transpose(0, 1)
+    return rows.view(count, heads, -1)
+
+
+def _own(out: Tensor, key_heads: int) -> Tensor:
+    """[queries, heads, width] of [queries, heads, key heads * width]: the own key head's values."""
+    count, heads, _ = out.shape
+    own = torch.arange(key_heads)
+    parts = out.view(count, key_heads, heads // key_heads, key_heads, -1)[:, own, :, own]
+    return parts.transpose(0, 1).reshape(count, heads, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Queries as rows, [key heads, rows, width], and their keys and values.
+
+    keys, values: [blocks, key heads, keys, width + 1], before the last keys. last_keys,
+    last_values: [key heads, keys, width + 1]. hidden: [rows, keys], -inf where a row does not
+    attend to one of the last keys, else 0.
+    """
+
+    rows: Tensor
+    keys: Tensor
+    values: Tensor
+    last_keys: Tensor
+    last_values: Tensor
+    hidden: Tensor
+
+    def weighted(self) -> tuple[Tensor, Tensor]:
+        """The sums of weighted values [key heads, rows, width + 1], and the reference scores.
+
+        The last column is the sum of the weights.
+        """
+        reference = self._scores(self.last_keys).add_(self.hidden).amax(2, keepdim=True)
+        weighted = self._relative_to(reference)
+        if not bool(torch.isfinite(weighted[..., -1]).all()):
+            for keys in self.keys:
+                reference = torch.maximum(reference, self._scores(keys).amax(2, keepdim=True))
+            weighted = self._relative_to(reference)
+        return weighted, reference
+
+    def _scores(self, keys: Tensor) -> Tensor:
+        return torch.bmm(self.rows, keys[..., :-1].transpose(1, 2))
+
+    def _relative_to(self, reference: Tensor) -> Tensor:
+        rows = torch.cat([self.rows, -reference], 2)
+        # The product contains the subtraction: differences of large scores are not rounded.
+        scores = torch.bmm(rows, self.last_keys.transpose(1, 2)).add_(self.hidden)
+        sums = torch.bmm(scores.exp_(), self.last_values).float()
+        for keys, values in zip(self.keys, self.values, strict=True):
+            sums += torch.bmm(torch.bmm(rows, keys.transpose(1, 2)).exp_(), values)
+        return sums
+
+
+def _normalised(weighted: Tensor, reference: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """The output [queries, heads, width] and the log-sum-exp [heads, queries], of rows."""
+    heads = len(weighted) * groups
+
+    def by_query(rows: Tensor) -> Tensor:
+        queries = rows.view(len(rows), -1, groups, rows.shape[2])
+        return queries.transpose(0, 1).reshape(-1, heads, rows.shape[2])
+
+    sums = by_query(weighted)
+    total = sums[..., -1]
+    out = (sums[..., :-1] / total.unsqueeze(2)).to(reference.dtype)
+    return out, (by_query(reference).squeeze(2) + total.log()).t()
+
+
+def _rows(query: Tensor, key_heads: int) -> Tensor:
+    """[queries, heads, width] as [key heads, rows, width]: the queries that share a key head."""
+    count, _, width = query.shape
+    return query.view(count, key_heads, -1, width).transpose(0, 1).reshape(key_heads, -1, width)
+
+
+def _blocks(states: Tensor) -> Tensor:
+    """Complete blocks, [blocks, key heads, keys, width + 1], of [keys, key heads, width]."""
+    count, (_, heads, width) = len(states) // _KEYS, states.shape
+    blocks = _with_ones(states[: count * _KEYS]).view(count, _KEYS, heads, width + 1)
+    return blocks.transpose(1, 2).contiguous()
+
+
+def _causal(queries: int, keys: int, dtype: torch.dtype) -> Tensor:
+    """[queries, keys], -inf for keys after the query; the last query is that of the last key."""
+    return torch.full((queries, keys), -torch.inf, dtype=dtype).triu_(keys - queries + 1)
+
+
+def _with_ones(states: Tensor) -> Tensor:
+    return torch.cat([states, states.new_ones((*states.shape[:2], 1))], 2)

@@ -1,0 +1,152 @@
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import GptOssConfig
+from transformers.generation.continuous_batching import cache as paged
+from transformers.generation.continuous_batching.cache_allocators import (
+    SLIDING_ATTENTION,
+    FullAttentionCacheAllocator,
+    SlidingAttentionCacheAllocator,
+)
+from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
+
+from adapters.base import BackendConfig, GenerationRequest
+from adapters.local.backend import LocalBackend
+from adapters.local.engine.cache import (
+    WindowPages,
+    keep_tokens_on_host,
+    longest_request,
+    read_indices,
+    report_cached_prefixes,
+    share_pages_of_finished_requests,
+    sharing_allocators,
+)
+
+
+def allocator(pages: int, per_sector: int) -> SimpleNamespace:
+    return SimpleNamespace(num_blocks=pages, blocks_per_sector=per_sector, tokens_per_page=32)
+
+
+def paged_cache(sectors: int, *allocators: SimpleNamespace) -> SimpleNamespace:
+    named = {str(place): one for place, one in enumerate(allocators)}
+    return SimpleNamespace(num_sectors=sectors, cache_allocators=named)
+
+
+@pytest.mark.parametrize(
+    ("cache", "tokens"),
+    [
+        # Both kinds of layers need a sector for each page.
+        (paged_cache(10, allocator(10, 1), allocator(10, 1)), 5 * 32),
+        # One kind has three pages to a sector: 7 pages need 7 + 3 sectors.
+        (paged_cache(10, allocator(10, 1), allocator(30, 3)), 7 * 32),
+        (paged_cache(10, allocator(10, 1)), 10 * 32),
+        (paged_cache(1, allocator(1, 1), allocator(1, 1)), 0),
+    ],
+)
+def test_the_longest_request_fills_every_sector(cache: SimpleNamespace, tokens: int) -> None:
+    assert longest_request(cache) == tokens
+
+
+def test_transformers_own_allocator_is_back_afterwards() -> None:
+    def registered() -> object:
+        return paged.ATTN_TYPE_TO_ALLOCATOR[SLIDING_ATTENTION]
+
+    with sharing_allocators():
+        assert registered() is WindowPages
+    assert registered() is SlidingAttentionCacheAllocator
+
+
+def test_matched_prefixes_are_reported_with_their_length() -> None:
+    found: list[tuple[str, int]] = []
+    cache = SimpleNamespace(search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2)
+    report_cached_prefixes(cache, lambda *match: found.append(match))
+    assert cache.search_prefix_match("a", [1, 2, 3]) == 2
+    assert cache.search_prefix_match("b", [1]) == 0
+    assert found == [("a", 2)]
+
+
+@pytest.mark.parametrize("page", [1, 16, 32])
+def test_read_indices_are_those_that_the_allocators_list(page: int) -> None:
+    source = random.Random(page)
+    lengths = [(0, 1), (0, 300), (1, 1), (31, 1), (32, 1), (127, 2), (128, 1), (129, 64), (500, 77)]
+    batch = [(str(place), *length) for place, length in enumerate(lengths)]
+    kinds: list[Any] = [FullAttentionCacheAllocator, WindowPages]
+    allocators = [
+        kind(
+            index=index,
+            config=GptOssConfig(num_hidden_layers=2),
+            num_key_value_heads=1,
+            cache_dtype=torch.bfloat16,
+            page_size=page,
+            layer_indices=[0, 1],
+            allow_block_sharing=True,
+        )
+        for index, kind in enumerate(kinds)
+    ]
+    for allocator in allocators:
+        allocator.block_physical_stride = 5 * page
+        for request_id, past, queries in batch:
+            pages = -(-(past + queries) // page) + source.randrange(3)
+            allocator.block_table[request_id] = [source.randrange(10_000) for _ in range(pages)]
+    expected = [
+        [index for one in batch for index in allocator.get_read_indices(*one)]
+        for allocator in allocators
+    ]
+    found = read_indices(allocators, batch, torch.device("cpu"))
+    assert [one.dtype for one in found] == [torch.int64] * 2
+    assert [one.tolist() for one in found] == expected
+
+
+def test_tokens_stay_on_the_host() -> None:
+    """No step waits for a device to store or to read them."""
+    ios = SimpleNamespace(output_ids=torch.ones((1, 5), dtype=torch.int32, device="meta"))
+    keep_tokens_on_host(ios)
+    assert ios.output_ids.device.type == "cpu"
+    assert torch.equal(ios.output_ids, torch.zeros((1, 5), dtype=torch.int32))
+
+
+async def test_steps_are_computed_where_their_inputs_are_written(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on CUDA, where transformers makes a second stream."""
+    init = ContinuousBatchingIOs.__init__
+
+    def with_a_stream(self: Any, *arguments: Any, **keywords: Any) -> None:
+        init(self, *arguments, **keywords)
+        self.compute_stream = object()
+
+    monkeypatch.setattr(ContinuousBatchingIOs, "__init__", with_a_stream)
+    backend = LocalBackend(small_config)
+    await backend.start()
+    try:
+        processor = backend._engine._manager.batch_processor  # type: ignore[union-attr]
+        assert processor.inputs_and_outputs.compute_stream is None
+        assert processor.offloading_manager._compute_stream is None
+        asked = GenerationRequest("r", (1, 2, 3), 2, frozenset())
+        assert [chunk async for chunk in backend.generate(asked)]
+    finally:
+        await backend.stop()
+
+
+def test_tokens_are_listed_only_where_a_page_is_complete() -> None:
+    """To list the tokens of a long request takes longer than to choose one."""
+
+    class Tokens(list[int]):
+        lists = 0
+
+        def __add__(self, other: Any) -> Any:
+            Tokens.lists += 1
+            return super().__add__(other)
+
+    marked: list[tuple[str, list[int], int]] = []
+    pages = SimpleNamespace(mark_complete_blocks=lambda *arguments: marked.append(arguments))
+    cache = SimpleNamespace(cache_allocators={"full": pages})
+    share_pages_of_finished_requests(cache)
+    state = SimpleNamespace(request_id="r", initial_tokens=Tokens([1, 2]), generated_tokens=[3])
+    cache.mark_complete_blocks(state, {})
+    assert (Tokens.lists, marked) == (0, [])
+    cache.mark_complete_blocks(state, {"full": 1})
+    assert marked == [("r", [1, 2, 3], 1)]

@@ -1,0 +1,126 @@
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from adapters.local.engine.engine import step_threads
+from adapters.local.engine.step_threads import StepThreads, Usage, usage
+
+
+class Machine:
+    """A machine whose usage is set, and a clock that runs from reading to reading."""
+
+    def __init__(self) -> None:
+        self.now = Usage(0.0, 0.0, 0.0)
+        self.applied: list[int] = []
+
+    def read(self) -> Usage:
+        return self.now
+
+    def run(self, seconds: float, own: float, others: float) -> None:
+        """Let time pass in which this and other processes use so many cores."""
+        self.now = Usage(
+            self.now.at + seconds,
+            self.now.own + own * seconds,
+            self.now.everyone + (own + others) * seconds,
+        )
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(time, "monotonic", lambda: made.now.at)
+    return made
+
+
+def threads_of(machine: Machine, monkeypatch: pytest.MonkeyPatch, most: int) -> StepThreads:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: most)
+    return StepThreads(machine.read, machine.applied.append)
+
+
+@pytest.mark.parametrize(
+    ("most", "own", "others", "expected"),
+    [
+        (2, 1.0, 1.0, [1]),
+        (2, 0.5, 1.5, [1]),
+        (2, 2.0, 0.1, []),
+        (8, 3.0, 5.0, [3]),
+        (4, 0.0, 9.0, [1]),
+    ],
+)
+def test_threads_are_as_many_as_the_cores_that_others_leave(
+    machine: Machine,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    own: float,
+    others: float,
+    expected: list[int],
+) -> None:
+    threads = threads_of(machine, monkeypatch, most)
+    machine.run(0.5, own, others)
+    threads.adjust()
+    assert machine.applied == expected
+
+
+def test_all_threads_are_used_again_when_the_others_have_ended(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of(machine, monkeypatch, 2)
+    for others in (1.5, 1.4, 0.0):
+        machine.run(0.3, 0.6, others)
+        threads.adjust()
+    assert machine.applied == [1, 2]
+
+
+def test_what_was_before_a_pause_says_nothing_about_now(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of(machine, monkeypatch, 2)
+    machine.run(60.0, 0.0, 2.0)
+    threads.adjust()
+    machine.run(0.3, 1.9, 0.0)
+    threads.adjust()
+    assert machine.applied == []
+
+
+def test_the_machine_is_not_read_at_each_step(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of(machine, monkeypatch, 2)
+    machine.run(0.1, 0.0, 2.0)
+    threads.adjust()
+    assert machine.applied == []
+
+
+@pytest.mark.parametrize("content", [None, "", "cpu none"])
+def test_an_unknown_usage_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    if content is not None:
+        (tmp_path / "stat").write_text(content)
+    monkeypatch.setattr(step_threads, "_STAT", tmp_path / "stat")
+    applied: list[int] = []
+    StepThreads(apply=applied.append).adjust()
+    assert applied == []
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="Linux only")
+def test_own_and_all_processor_time_grow_together() -> None:
+    def grown(since: Usage) -> tuple[float, float]:
+        now = usage()
+        assert now is not None
+        return now.own - since.own, now.everyone - since.everyone
+
+    before = usage()
+    assert before is not None
+    until(lambda: grown(before)[0] >= 0.2)
+    own, everyone = grown(before)
+    assert own - 0.1 <= everyone <= (time.monotonic() - before.at + 0.1) * (os.cpu_count() or 1)
+
+
+def until(done: Callable[[], bool]) -> None:
+    while not done():
+        sum(range(10_000))

@@ -1,0 +1,211 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from adapters.local.model import products
+from adapters.local.model.attention import attend, plain, with_sinks
+
+SCALING = 0.125
+
+
+def case(
+    queries: int, past: int, key_heads: int, groups: int, width: int, scale: float = 1.0
+) -> dict[str, Tensor]:
+    """Noise for one sequence of `queries` with `past` keys before them."""
+    generator = torch.Generator().manual_seed(queries + past)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=generator)
+
+    return {
+        "query": noise(queries, key_heads * groups, width) * scale,
+        "key": noise(queries + past, key_heads, width) * scale,
+        "value": noise(queries + past, key_heads, width),
+        "sinks": noise(key_heads * groups),
+    }
+
+
+def by_products(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor) -> Tensor:
+    out = torch.full_like(query, torch.nan)
+    lse = torch.full(query.shape[:2], torch.nan).t()
+    for begin, end, part, part_lse in products.full(query, key, value, SCALING):
+        out[begin:end] = part
+        lse[:, begin:end] = part_lse
+    return with_sinks(out, lse, sinks)
+
+
+def by_definition(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor) -> Tensor:
+    ends_q, ends_k = torch.tensor([0, len(query)]), torch.tensor([0, len(key)])
+    return plain(query, key, value, ends_q, ends_k, SCALING, None, sinks)
+
+
+@given(
+    queries=st.integers(1, 700),
+    past=st.integers(0, 1600),
+    key_heads=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    width=st.sampled_from([8, 64]),
+)
+def test_products_follow_the_definition(
+    queries: int, past: int, key_heads: int, groups: int, width: int
+) -> None:
+    tensors = case(queries, past, key_heads, groups, width)
+    torch.testing.assert_close(
+        by_products(**tensors), by_definition(**tensors), atol=1e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("past", [0, 1, 511, 512, 513, 1024])
+@pytest.mark.parametrize("queries", [16, 512, 513])
+def test_blocks_end_where_they_should(queries: int, past: int) -> None:
+    tensors = case(queries, past, 2, 2, 64)
+    torch.testing.assert_close(
+        by_products(**tensors), by_definition(**tensors), atol=1e-5, rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
+def test_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
+    """Scores of some hundred, rounded to bfloat16, would be wrong by one."""
+    tensors = {name: one.bfloat16() for name, one in case(600, 1700, 4, 2, 64, scale).items()}
+    found = by_products(**tensors)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), by_definition(**tensors), atol=error, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_early_key_far_above_the_last_ones_does_not_overflow(dtype: torch.dtype) -> None:
+    tensors = case(40, 1200, 2, 2, 64)
+    tensors["key"][100] = 100 * tensors["query"][0, :2]
+    tensors = {name: one.to(dtype) for name, one in tensors.items()}
+    found = by_products(**tensors)
+    # The first query of the first heads reads only this key.
+    torch.testing.assert_close(found[0, 0], tensors["value"][100, 0], atol=1e-2, rtol=1e-2)
+    expected = by_definition(**tensors)
+    torch.testing.assert_close(found.float(), expected, atol=5e-2, rtol=0)
+
+
+def test_logits_that_are_not_numbers_stay_so() -> None:
+    tensors = case(20, 600, 1, 1, 8)
+    tensors["query"][3] = torch.nan
+    found = by_products(**tensors)
+    assert found[3].isnan().all()
+    assert not found[4:].isnan().any()
+
+
+@pytest.mark.parametrize("window", [None, 128])
+@pytest.mark.parametrize("faster", [True, False])
+def test_sequences_of_one_step_are_separate(
+    monkeypatch: pytest.MonkeyPatch, faster: bool, window: int | None
+) -> None:
+    """Decoding, short and long sequences in one step, on CPUs of both kinds."""
+    monkeypatch.setattr(products, "are_faster", lambda dtype: faster)
+    shapes = [(1, 100), (600, 127), (5, 90), (1, 127), (16, 1), (513, 0), (1, 0)]
+    cases = [case(queries, past, 4, 2, 64) for queries, past in shapes]
+    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    ends_q = torch.tensor([0, *(queries for queries, _ in shapes)]).cumsum(0).int()
+    ends_k = torch.tensor([0, *(queries + past for queries, past in shapes)]).cumsum(0).int()
+    sinks = cases[0]["sinks"]
+    found = attend(
+        *tensors.values(), ends_q, ends_k, 600, 727, scaling=SCALING, window=window, sinks=sinks
+    )
+    expected = plain(*tensors.values(), ends_q, ends_k, SCALING, window, sinks)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+@given(
+    counts=st.lists(st.integers(1, 700), min_size=1, max_size=5),
+    key_heads=st.integers(1, 3),
+    groups=st.integers(1, 3),
+)
+def test_one_query_each_follows_the_definition(
+    counts: list[int], key_heads: int, groups: int
+) -> None:
+    cases = [case(1, count - 1, key_heads, groups, 8) for count in counts]
+    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    ends = torch.tensor([0, *counts]).cumsum(0)
+    sinks = cases[0]["sinks"]
+    spans = list(pairwise(ends.tolist()))
+    out, lse = products.one_query(*tensors.values(), spans, SCALING)
+    expected = plain(*tensors.values(), torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
+    torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("counts", "widths"),
+    [
+        ([[65], [100], [128]], {128}),
+        ([[3, 129], [192, 1]], {192}),
+        ([[4096]], {4096}),
+        ([[4097]], {4097}),
+        ([[4097, 4100]], {4160}),
+    ],
+)
+def test_products_of_similar_lengths_have_one_shape(
+    monkeypatch: pytest.MonkeyPatch, counts: list[list[int]], widths: set[int]
+) -> None:
+    found: set[int] = set()
+    product = torch.bmm
+
+    def noted(weights: Tensor, values: Tensor) -> Tensor:
+        found.add(values.shape[1])
+        return product(weights, values)
+
+    monkeypatch.setattr(torch, "bmm", noted)
+    for each in counts:
+        spans = list(pairwise([0, *torch.tensor(each).cumsum(0).tolist()]))
+        tensors = case(len(each), sum(each) - len(each), 1, 1, 8)
+        products.one_query(tensors["query"], tensors["key"], tensors["value"], spans, SCALING)
+    assert found == widths
+
+
+def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
+    counts = [3, 9, 4]
+    cases = [case(1, count - 1, 2, 2, 8) for count in counts]
+    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    tensors["key"][3:12] = tensors["value"][3:12] = torch.nan
+    out, lse = products.one_query(*tensors.values(), [(0, 3), (3, 12), (12, 16)], SCALING)
+    assert out[1].isnan().all()
+    assert out[[0, 2]].isfinite().all()
+    assert lse[:, [0, 2]].isfinite().all()
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
+def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
+    tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
+    sinks = tensors.pop("sinks")
+    out, lse = products.one_query(*tensors.values(), [(0, 1701)], SCALING)
+    expected = by_definition(**tensors, sinks=sinks)
+    torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "groups"),
+    [
+        ([], []),
+        ([100], []),
+        ([129], [[0]]),
+        ([512, 513], [[1], [0]]),
+        ([9, 2000, 500, 1000, 1], [[1], [3], [0, 2, 4]]),
+    ],
+)
+def test_short_sequences_are_decoded_together(counts: list[int], groups: list[list[int]]) -> None:
+    assert products.decoding_groups(counts) == groups
+
+
+def test_only_bfloat16_can_be_faster() -> None:
+    assert not products.are_faster(torch.float32)
+    assert products.are_faster(torch.bfloat16) in (True, False)
+
+
+@pytest.mark.parametrize(("bf16", "amx"), [(True, False), (True, True), (False, False)])
+def test_a_cpu_with_avx512_bf16_and_without_amx_uses_products(
+    monkeypatch: pytest.MonkeyPatch, bf16: bool, amx: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: bf16)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    assert products.are_faster(torch.bfloat16) is (bf16 and not amx)
