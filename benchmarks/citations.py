@@ -12,7 +12,7 @@ from server.generation.plan import TurnPlan
 from server.generation.turn_events import TextDelta
 from server.outbound.citations import CitationRewriter
 from server.outbound.encoding import named
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
 from server.tools.base import Citation
 
 TOKENS = 20_000

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from server.generation.runs import Show, WireEvent
-from server.outbound.chat_fold import fold
+from server.outbound.chat.fold import fold
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.chat_completions.base import ChatCompletionStore, StoredChatCompletion
 

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import asynccontextmanager
 
 from server.generation.runs import Runs
-from server.outbound.interrupted import end_interrupted
+from server.outbound.responses.interrupted import end_interrupted
 from server.store.responses.base import CANCELS, Store, StoredResponse, StoreUnavailable
 
 logger = logging.getLogger(__name__)

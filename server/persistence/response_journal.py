@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from server.generation.runs import Show, WireEvent
-from server.outbound.fold import TERMINAL_EVENTS
+from server.outbound.responses.fold import TERMINAL_EVENTS
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
 from server.store.responses.base import Store, StoredResponse, StoreUnavailable
 

@@ -5,8 +5,8 @@ from contextlib import aclosing
 from typing import Any
 
 from server.generation.runs import Runs, WireEvent
-from server.outbound.failure import error_event
-from server.outbound.fold import TERMINAL_EVENTS, fold
+from server.outbound.responses.failure import error_event
+from server.outbound.responses.fold import TERMINAL_EVENTS, fold
 from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
 
 BATCH_EVENTS = 1000

@@ -11,8 +11,8 @@ from harmony.messages import Author, Channel, Message, Role
 from server.errors import ContextLengthExceeded, NoSummary, Unavailable
 from server.generation.runs import WireEvent
 from server.ids import new_id
-from server.outbound.fold import fold
 from server.outbound.listing import complete_item
+from server.outbound.responses.fold import fold
 from server.replay import items
 from server.schemas.responses import CompactResponse, CreateResponse, Reasoning
 from server.store.responses.base import StoredResponse

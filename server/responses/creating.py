@@ -17,7 +17,7 @@ from server.inbound.grammar import Constraint
 from server.inbound.responses import compile
 from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import response_object

@@ -38,8 +38,8 @@ from server.http.answers.backlog import open_backlog
 from server.http.bodies.body import json_body
 from server.http.bodies.budget import Lease
 from server.http.bodies.json_text import validate
-from server.outbound.failure import status_of
-from server.outbound.fold import DEFINING_EVENTS, fold
+from server.outbound.responses.failure import status_of
+from server.outbound.responses.fold import DEFINING_EVENTS, fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown, refuse

@@ -23,13 +23,13 @@ from server.inbound import chat
 from server.inbound.chat import CompiledChat
 from server.inbound.echoed_tools import echoed_tools
 from server.inbound.options import effective_tier
-from server.outbound.chat import ChatOutbound, ChatRenderOptions
-from server.outbound.chat_fold import fold
-from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.chat.chunks import ChatOutbound, ChatRenderOptions
+from server.outbound.chat.fields import chunk_fields, encoder, usage_chunk
+from server.outbound.chat.fold import fold
+from server.outbound.chat.stored import stored_chat_completion
 from server.outbound.citations import CitationRewriter, log_dropped, rewriters
-from server.outbound.hosted.usage import server_tool_use
+from server.outbound.hosted_usage import server_tool_use
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
-from server.outbound.stored_chat import stored_chat_completion
 from server.outbound.usage import summary_usage
 from server.persistence.completion_journal import ChatCompletionJournal
 from server.replay.sealed_items import INCLUDE

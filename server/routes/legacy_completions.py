@@ -20,8 +20,8 @@ from server.http.authentication import authenticate
 from server.http.bodies.body import json_body
 from server.ids import new_id
 from server.inbound import legacy_completions
-from server.outbound.chunks import chunk_fields, encoder, usage_chunk
-from server.outbound.legacy_completions import LegacyCompletionOutbound, fold, select_best
+from server.outbound.chat.fields import chunk_fields, encoder, usage_chunk
+from server.outbound.chat.legacy_completions import LegacyCompletionOutbound, fold, select_best
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.schemas.base import note_unknown
 from server.schemas.legacy_completions import CreateCompletion

@@ -14,7 +14,7 @@ from server.http.answers.answer import json_response, respond
 from server.http.authentication import authenticate
 from server.http.bodies.body import json_body
 from server.outbound.encoding import named
-from server.outbound.fold import fold
+from server.outbound.responses.fold import fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import create
 from server.schemas.base import note_unknown

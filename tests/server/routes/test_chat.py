@@ -10,7 +10,7 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from harmony.tokenizer import decode, encode, encode_with_control
-from server.outbound.chat_fold import fold
+from server.outbound.chat.fold import fold
 from server.store.responses.base import StoreUnavailable
 
 PATH = "/v1/chat/completions"

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from server.http.answers.answer import sse as sse_module
-from server.outbound.fold import fold
+from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from tests.server.routes.test_responses_socket import connect
 from tests.server.tools.hosted import FILE, SEARCH, Tool, answer, call, script

@@ -9,7 +9,7 @@ import pytest
 from openai.types.chat import ChatCompletionChunk
 
 from harmony.messages import Author, Channel, Message, Role
-from server.outbound.chat_fold import fold
+from server.outbound.chat.fold import fold
 
 PATH = "/v1/chat/completions"
 START = "<|start|>assistant"

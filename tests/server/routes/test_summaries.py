@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from server.outbound.fold import fold
+from server.outbound.responses.fold import fold
 from tests.server.summaries.reasoning import (
     PARAGRAPH,
     PROMPT_OF_SUMMARIES,

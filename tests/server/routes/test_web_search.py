@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from harmony.vocab import CALL
-from server.outbound.chat_fold import fold as fold_chat
-from server.outbound.fold import fold
+from server.outbound.chat.fold import fold as fold_chat
+from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from server.tools.fetch.client import Limits

@@ -16,8 +16,8 @@ from harmony.tokenizer import encode_with_control
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.turn_events import SummaryWritten, TurnReader
-from server.outbound.fold import fold
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
+from server.outbound.responses.fold import fold
 
 PLAN = TurnPlan(
     Conversation(()),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from server.outbound.file_citations import file_citations
+from server.outbound.responses.file_citations import file_citations
 from server.tools.base import CreatedFile
 
 FILE = CreatedFile("cntr_1", "cfile_1", "a.csv", "/mnt/data/a.csv")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from openai.types.responses import Response
+from tests.server.outbound.test_responses import CREATED, EVENT_TYPES, FINAL, kinds, message
 
 from harmony.events import Header
 from harmony.messages import Author, Channel, Conversation, Role
@@ -17,10 +18,10 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.fold import fold
-from server.outbound.interrupted import end_interrupted
 from server.outbound.redacted import redacted_event
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
+from server.outbound.responses.fold import fold
+from server.outbound.responses.interrupted import end_interrupted
 from server.tools.base import (
     ApprovalRequested,
     CreatedFile,
@@ -29,7 +30,6 @@ from server.tools.base import (
     ToolProgress,
     ToolResult,
 )
-from tests.server.outbound.test_responses import CREATED, EVENT_TYPES, FINAL, kinds, message
 from tests.server.tools.hosted import FILE, PYTHON, REMOTE, SEARCH, declaration, declared, plan
 
 OUTPUTS = "code_interpreter_call.outputs"

@@ -6,10 +6,10 @@ from typing import Any
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.ids import new_id
-from server.outbound.hosted.code_interpreter import CodeInterpreterItem
-from server.outbound.hosted.item import HostedItem, Include
-from server.outbound.hosted.mcp import McpItem, UnapprovedItem
-from server.outbound.hosted.web_search import WebSearchItem
+from server.outbound.responses.hosted.code_interpreter import CodeInterpreterItem
+from server.outbound.responses.hosted.item import HostedItem, Include
+from server.outbound.responses.hosted.mcp import McpItem, UnapprovedItem
+from server.outbound.responses.hosted.web_search import WebSearchItem
 from server.tools.base import ItemType, ToolCall, ToolDeclaration
 
 ITEMS: Mapping[ItemType, type[HostedItem]] = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from server.outbound.legacy_completions import select_best
+from server.outbound.chat.legacy_completions import select_best
 
 
 def choice(text: str, *token_logprobs: float) -> dict[str, Any]:

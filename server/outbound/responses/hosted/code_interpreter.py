@@ -3,7 +3,7 @@
 from typing import Any
 
 from server.generation.runs import WireEvent
-from server.outbound.hosted.item import HostedItem, HostedStatus
+from server.outbound.responses.hosted.item import HostedItem, HostedStatus
 from server.schemas.hosted_tools import OUTPUTS
 
 

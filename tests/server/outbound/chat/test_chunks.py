@@ -21,9 +21,9 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.chat import ChatOutbound, ChatRenderOptions
-from server.outbound.chat_fold import fold
-from server.outbound.chunks import chunk_fields, encoder, usage_chunk
+from server.outbound.chat.chunks import ChatOutbound, ChatRenderOptions
+from server.outbound.chat.fields import chunk_fields, encoder, usage_chunk
+from server.outbound.chat.fold import fold
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),

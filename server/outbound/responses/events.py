@@ -25,14 +25,14 @@ from server.generation.turn_events import (
     Usage,
 )
 from server.outbound.citations import CitationRewriter
-from server.outbound.failure import error_event
-from server.outbound.fold import fold
-from server.outbound.hosted.item import HostedItem, Include
-from server.outbound.hosted.kinds import hosted_item
-from server.outbound.hosted.mcp import UnapprovedItem, approval_events, opening_events
-from server.outbound.hosted.usage import CallCounter
-from server.outbound.items import OutputItem, ReasoningItem, output_item
-from server.outbound.record import record_fields
+from server.outbound.hosted_usage import CallCounter
+from server.outbound.responses.failure import error_event
+from server.outbound.responses.fold import fold
+from server.outbound.responses.hosted.item import HostedItem, Include
+from server.outbound.responses.hosted.kinds import hosted_item
+from server.outbound.responses.hosted.mcp import UnapprovedItem, approval_events, opening_events
+from server.outbound.responses.items import OutputItem, ReasoningItem, output_item
+from server.outbound.responses.record import record_fields
 from server.outbound.usage import summary_usage
 from server.schemas.items import ItemStatus
 from server.schemas.responses import RECORD

@@ -18,8 +18,8 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.fold import fold
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
+from server.outbound.responses.fold import fold
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),

@@ -16,8 +16,8 @@ from server.generation.runs import WireEvent
 from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
 from server.outbound.citations import CitationRewriter, CitedText, url_fields
-from server.outbound.file_citations import file_citations
 from server.outbound.logprobs import logprob_entries
+from server.outbound.responses.file_citations import file_citations
 from server.outbound.summary_parts import SummaryParts
 from server.schemas.items import ItemStatus
 from server.tools.base import CreatedFile

@@ -5,10 +5,10 @@ from typing import Any
 
 from server.errors import ServerFailed
 from server.generation.runs import WireEvent
-from server.outbound.failure import error_event
-from server.outbound.fold import fold
-from server.outbound.hosted.kinds import ITEMS, interrupted
-from server.outbound.items import closing_events
+from server.outbound.responses.failure import error_event
+from server.outbound.responses.fold import fold
+from server.outbound.responses.hosted.kinds import ITEMS, interrupted
+from server.outbound.responses.items import closing_events
 from server.outbound.summary_parts import interrupted_summary, is_summary_event
 
 REASON = "The server that made this response stopped before it was finished."

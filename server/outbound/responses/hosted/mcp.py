@@ -5,7 +5,7 @@ from typing import Any
 
 from adapters.base import TokenLogprobs
 from server.generation.runs import WireEvent
-from server.outbound.hosted.item import HostedItem, HostedStatus
+from server.outbound.responses.hosted.item import HostedItem, HostedStatus
 from server.tools.base import ToolResult
 
 

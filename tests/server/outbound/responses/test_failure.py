@@ -12,7 +12,7 @@ from server.errors import (
     ServerFailed,
     Unavailable,
 )
-from server.outbound.failure import error_event, status_of
+from server.outbound.responses.failure import error_event, status_of
 from server.store.responses.base import StoreUnavailable
 
 ERRORS = [

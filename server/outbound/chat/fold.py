@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from server.generation.runs import WireEvent
-from server.outbound.deltas import reasoning_detail
+from server.outbound.chat.deltas import reasoning_detail
 from server.schemas.chat import ALIAS, TEXT_DETAIL
 
 _LAST_CHUNK_FIELDS = ("finish_reason", "token_ids")

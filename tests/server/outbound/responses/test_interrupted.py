@@ -10,8 +10,8 @@ from harmony.messages import Author, Channel, Conversation, Message, Role
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.turn_events import MessageClosed, TextDelta
-from server.outbound.interrupted import REASON, end_interrupted
-from server.outbound.responses import ResponsesOutbound
+from server.outbound.responses.events import ResponsesOutbound
+from server.outbound.responses.interrupted import REASON, end_interrupted
 
 STARTED: dict[str, Any] = {"id": "resp_1", "status": "in_progress", "output": []}
 BEGUN = [

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.server.outbound.test_chat import ANALYSIS, CALL, FINAL, SHARED, message
+
 from harmony.events import Header
 from harmony.messages import Channel
 from server.generation.call_results import result_message
@@ -13,14 +15,13 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.chat import ChatOutbound
-from server.outbound.chat_fold import fold
-from server.outbound.chunks import usage_chunk
-from server.outbound.hosted.usage import server_tool_use
-from server.outbound.legacy_completions import LegacyCompletionOutbound
+from server.outbound.chat.chunks import ChatOutbound
+from server.outbound.chat.fields import usage_chunk
+from server.outbound.chat.fold import fold
+from server.outbound.chat.legacy_completions import LegacyCompletionOutbound
+from server.outbound.hosted_usage import server_tool_use
 from server.outbound.usage import usage_object
 from server.tools.base import ToolCall, ToolDeclaration, ToolProgress, ToolResult
-from tests.server.outbound.test_chat import ANALYSIS, CALL, FINAL, SHARED, message
 from tests.server.tools.hosted import PYTHON, SEARCH, declared, plan
 
 FUNCTION = DeclaredTool("functions.f", "f")

@@ -26,8 +26,7 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
-from server.outbound.citations import CitationRewriter
-from server.outbound.deltas import (
+from server.outbound.chat.deltas import (
     CitedContent,
     Content,
     Delta,
@@ -38,7 +37,8 @@ from server.outbound.deltas import (
     seal_detail,
     summary_detail,
 )
-from server.outbound.hosted.usage import CallCounter
+from server.outbound.citations import CitationRewriter
+from server.outbound.hosted_usage import CallCounter
 from server.outbound.logprobs import logprob_entries
 from server.store.items import SampledTurn
 from server.tools.base import ApprovalRequested
