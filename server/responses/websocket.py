@@ -35,7 +35,7 @@ from server.errors import (
 )
 from server.generation.runs import WireEvent
 from server.http.answers.backlog import open_backlog
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.http.bodies.budget import Lease
 from server.http.bodies.json_text import validate
 from server.outbound.responses.failure import status_of

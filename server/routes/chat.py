@@ -17,7 +17,7 @@ from server.generation import parallel_samples
 from server.generation.runs import WireEvent
 from server.http.answers.answer import respond
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import chat
 from server.inbound.chat import CompiledChat

@@ -16,7 +16,7 @@ from server.context import context_of
 from server.errors import NoSummary
 from server.http.answers.answer import respond
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.inbound.grammar import answer_only
 from server.outbound.encoding import named
 from server.responses.compaction import compaction_object, summary_request

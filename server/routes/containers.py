@@ -11,7 +11,7 @@ from server.context import context_of
 from server.http.answers.answer import json_response
 from server.http.answers.content import stream_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.http.bodies.multipart import is_multipart, read_form
 from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object, paginate

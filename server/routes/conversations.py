@@ -16,7 +16,7 @@ from server.context import context_of
 from server.errors import NotFound
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.paging import read_paging

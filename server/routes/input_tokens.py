@@ -13,7 +13,7 @@ from server.context import context_of
 from server.generation.turn import prompt_length
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import responses
 from server.schemas.base import note_unknown

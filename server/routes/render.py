@@ -18,7 +18,7 @@ from server.context import context_of
 from server.generation.plan import TurnPlan
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import chat, responses
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from server.context import context_of
 from server.http.answers.answer import json_response, respond
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.outbound.encoding import named
 from server.outbound.responses.fold import fold
 from server.persistence.stored_stream import stream_stored

@@ -13,7 +13,7 @@ from server.context import context_of
 from server.errors import NotFound
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.inbound.paging import read_metadata, read_model, read_paging
 from server.outbound.listing import list_object, paginate
 from server.outbound.raw_reasoning import redaction_for

@@ -15,7 +15,8 @@ from starlette.responses import Response
 from server.context import Context, context_of
 from server.errors import InvalidRequest, NotFound
 from server.generation.runs import WireEvent
-from server.http.answers.answer import json_response, sse
+from server.http.answers import sse
+from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named

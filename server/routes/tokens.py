@@ -16,7 +16,7 @@ from server import threads
 from server.context import context_of
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.inbound.prompts import read_ids
 from server.outbound.token_bytes import hexadecimal
 from server.schemas.base import note_unknown

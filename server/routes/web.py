@@ -10,7 +10,7 @@ from starlette.responses import Response
 from server.context import context_of
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.http.middleware import UNLOGGED
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
 from server.telemetry.readiness import Readiness

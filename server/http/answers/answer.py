@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
-from server.http.answers.answer import sse
+from server.http.answers import sse
 from server.http.answers.backlog import MAX_UNREAD, Stored
 from server.http.connections.disconnect import wait_for_disconnect
 from server.http.traffic import ERROR_CODE

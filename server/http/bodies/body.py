@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server import threads
 from server.errors import APIError, BodyTooLarge
 from server.http.access import ENDPOINT
-from server.http.bodies.body import decompression
+from server.http.bodies import decompression
 from server.http.bodies.budget import Budget, Lease
 from server.http.bodies.decompression import Decoder
 from server.http.bodies.memory_trimmer import MemoryTrimmer, malloc_trim

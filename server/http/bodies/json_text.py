@@ -9,7 +9,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from server.errors import InvalidRequest
-from server.http.bodies.body import json_scan
+from server.http.bodies import json_scan
 
 M = TypeVar("M", bound=BaseModel)
 

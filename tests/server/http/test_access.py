@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.app import create_app
-from server.http.answers.answer import sse
+from server.http.answers import sse
 from server.settings import Settings
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"

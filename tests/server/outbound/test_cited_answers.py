@@ -4,8 +4,6 @@ import random
 from typing import Any
 
 import pytest
-from tests.server.outbound.test_chat import SHARED
-from tests.server.outbound.test_responses import CREATED, FINAL
 
 from adapters.base import TokenLogprobs
 from harmony.events import MessageStarted
@@ -25,6 +23,8 @@ from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
 from server.outbound.responses.interrupted import end_interrupted
 from server.tools.base import Citation
+from tests.server.outbound.chat.test_chunks import SHARED
+from tests.server.outbound.responses.test_events import CREATED, FINAL
 from tests.server.tools.hosted import SEARCH, declared, plan
 
 TEXT = "𝒳 says【1†L0-L2】【1†L5】 so 【 and 【2†L1,L7】 but【9†L1】 not【1†L"

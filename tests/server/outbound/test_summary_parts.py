@@ -17,8 +17,8 @@ from server.generation.turn_events import (
     TurnFinished,
     Usage,
 )
+from server.outbound.chat import fold as chat_fold
 from server.outbound.chat.chunks import ChatOutbound, ChatRenderOptions
-from server.outbound.chat.chunks import fold as chat_fold
 from server.outbound.redacted import redacted_completion, redacted_event, redacted_item
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.interrupted import REASON, end_interrupted

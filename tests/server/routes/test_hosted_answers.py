@@ -9,7 +9,7 @@ import httpx
 import pytest
 import uvicorn
 
-from server.http.answers.answer import sse as sse_module
+from server.http.answers import sse as sse_module
 from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from tests.server.routes.test_responses_socket import connect

@@ -13,7 +13,7 @@ from starlette.types import Message
 
 from adapters.base import GenerationChunk, GenerationRequest
 from adapters.errors import EngineDied
-from server.http.bodies.body import json_body
+from server.http.bodies import json_body
 from server.responses import websocket
 from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
 from server.routes import responses_socket

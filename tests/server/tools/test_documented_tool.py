@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable
 from types import ModuleType
 from typing import Any
 
-from tests.server.outbound.test_responses import CREATED
-
 from server.generation.admission import Admission
 from server.generation.gateway import Gateway
 from server.outbound.responses.events import ResponsesOutbound
@@ -14,6 +12,7 @@ from server.store.responses.memory import MemoryStore
 from server.tools.base import ToolContext
 from server.tools.registry import ToolSetup
 from tests.documentation import ROOT, blocks
+from tests.server.outbound.responses.test_events import CREATED
 from tests.server.tools.hosted import answer, declared, plan
 
 

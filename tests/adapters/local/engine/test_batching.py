@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import GptOssConfig
 
+from adapters.local.engine import batching as batchings
 from adapters.local.engine.batching import batching
-from adapters.local.engine.engine import batching as batchings
 from adapters.local.model import attention
 from adapters.local.options import Options
 

@@ -16,9 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.errors import BackendFailed
 from adapters.local.backend import LocalBackend
+from adapters.local.engine import decode_graphs
+from adapters.local.engine import engine as engines
 from adapters.local.engine.decode_graphs import Capture, Graph, capture_on, padded, wanted
-from adapters.local.engine.engine import decode_graphs
-from adapters.local.engine.engine import engine as engines
 from adapters.local.model import attention
 from adapters.local.model.kernels import HOPPER_ATTENTION
 

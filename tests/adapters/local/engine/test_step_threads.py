@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from adapters.local.engine.engine import step_threads
+from adapters.local.engine import step_threads
 from adapters.local.engine.step_threads import StepThreads, Usage, usage
 
 

@@ -12,8 +12,8 @@ import torch
 from adapters.base import BackendConfig, GenerationRequest
 from adapters.errors import BackendFailed
 from adapters.local.backend import LocalBackend
-from adapters.local.engine.engine import engine as engines
-from adapters.local.engine.engine import warmup
+from adapters.local.engine import engine as engines
+from adapters.local.engine import warmup
 from adapters.local.engine.warmup import explain, run_step, warm_up
 from adapters.local.steps.row import Row
 

@@ -20,7 +20,7 @@ from transformers.utils import logging as transformers_logging
 from adapters.base import BackendConfig
 from adapters.errors import BackendFailed
 from adapters.local.backend import LocalBackend
-from adapters.local.engine.engine import engine as engines
+from adapters.local.engine import engine as engines
 from adapters.local.model import attention, loading, precision
 from adapters.local.model.kernels import HOPPER_ATTENTION
 from adapters.local.model.loading import load, select_attention

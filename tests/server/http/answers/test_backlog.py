@@ -8,7 +8,7 @@ import pytest
 
 from server.errors import ClientTooSlow
 from server.generation.runs import Emit, Run, WireEvent
-from server.http.answers.answer import backlog
+from server.http.answers import backlog
 from server.http.answers.backlog import Backlog, open_backlog
 
 

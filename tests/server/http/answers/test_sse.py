@@ -10,7 +10,7 @@ from starlette.types import Message
 
 from server.errors import ClientTooSlow, InvalidRequest
 from server.generation.runs import Emit, Run, WireEvent
-from server.http.answers.answer import sse
+from server.http.answers import sse
 from server.http.answers.sse import SEND_BODY, RunStream, stream_batches
 from server.outbound.encoding import named, unnamed
 

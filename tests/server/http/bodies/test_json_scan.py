@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.errors import InvalidRequest
-from server.http.bodies.body import json_scan
+from server.http.bodies import json_scan
 from server.http.bodies.json_scan import check, has_escapes, replace_lone_surrogates
 from server.schemas import limits
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from server.http.bodies.body import memory_trimmer
+from server.http.bodies import memory_trimmer
 from server.http.bodies.memory_trimmer import LARGE, MemoryTrimmer
 
 

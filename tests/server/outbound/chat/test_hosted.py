@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from tests.server.outbound.test_chat import ANALYSIS, CALL, FINAL, SHARED, message
-
 from harmony.events import Header
 from harmony.messages import Channel
 from server.generation.call_results import result_message
@@ -22,6 +20,7 @@ from server.outbound.chat.legacy_completions import LegacyCompletionOutbound
 from server.outbound.hosted_usage import server_tool_use
 from server.outbound.usage import usage_object
 from server.tools.base import ToolCall, ToolDeclaration, ToolProgress, ToolResult
+from tests.server.outbound.chat.test_chunks import ANALYSIS, CALL, FINAL, SHARED, message
 from tests.server.tools.hosted import PYTHON, SEARCH, declared, plan
 
 FUNCTION = DeclaredTool("functions.f", "f")

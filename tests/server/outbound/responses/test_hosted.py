@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from openai.types.responses import Response
-from tests.server.outbound.test_responses import CREATED, EVENT_TYPES, FINAL, kinds, message
 
 from harmony.events import Header
 from harmony.messages import Author, Channel, Conversation, Role
@@ -30,6 +29,7 @@ from server.tools.base import (
     ToolProgress,
     ToolResult,
 )
+from tests.server.outbound.responses.test_events import CREATED, EVENT_TYPES, FINAL, kinds, message
 from tests.server.tools.hosted import FILE, PYTHON, REMOTE, SEARCH, declaration, declared, plan
 
 OUTPUTS = "code_interpreter_call.outputs"
