@@ -59,7 +59,9 @@ serve: install
 # OMP_NUM_THREADS: a test worker computes on one core. Three of them keep two cores busy, since many
 # tests wait for processes. worksteal: tests of a file share its servers, so a worker has those that
 # stand together, until another one has nothing left and takes half of the rest. COVERAGE=1 doubles
-# the time of many tests.
+# the time of many tests. Bytecode is written even where the environment forbids it: tests start
+# hundreds of processes, and each would compile the project again.
+test test-vllm test-browser: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS) --durations=15 \
 	  $(if $(COVERAGE),--cov --cov-report=term)
