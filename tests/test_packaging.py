@@ -65,7 +65,7 @@ def test_every_requirement_is_pinned_within_its_range() -> None:
 
 
 def test_every_requirement_is_pinned_beside_vllm_too() -> None:
-    tools = ("hypothesis", "pytest>", "pytest-asyncio")
+    tools = ("hypothesis", "pytest>", "pytest-asyncio", "pytest-rerunfailures", "pytest-xdist")
     requirements = [
         text for text in PROJECT["optional-dependencies"]["test"] if text.startswith(tools)
     ]
