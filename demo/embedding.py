@@ -14,6 +14,7 @@ import hashlib
 import re
 import string
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import torch
@@ -81,19 +82,26 @@ def _describe(token: bytes) -> list[int]:
 
 
 @cache
-def structure() -> tuple[Tensor, Tensor]:
-    """What is fixed about every token: signs (vocabulary, 96) of +-1 and features (vocabulary, f).
+def signs() -> Tensor:
+    """The signs of every token's core, (vocabulary, IDENTITY) of +-1, int8.
 
-    Both int8; the same on every machine, since only hashes and the vocabulary go in.
+    The same on every machine, since only hashes and the vocabulary go in.
     """
     cores = [text.encode() for text in _cores()]
     digests = b"".join(hashlib.blake2b(c, digest_size=IDENTITY // 8).digest() for c in cores)
     bits = np.unpackbits(np.frombuffer(digests, dtype=np.uint8)).reshape(len(cores), IDENTITY)
-    features = np.zeros((len(cores), _FEATURES), dtype=np.int8)
-    for row, piece in enumerate(vocab.token_bytes()):
-        features[row, _describe(piece)] = 1
-    signs = bits.astype(np.int8) * 2 - 1
-    return torch.from_numpy(signs), torch.from_numpy(features)
+    return torch.from_numpy(bits.astype(np.int8) * 2 - 1)
+
+
+@cache
+def features() -> Tensor:
+    """What else is fixed about every token, (vocabulary, features) of 0 and 1, int8."""
+    on = [_describe(piece) for piece in vocab.token_bytes()]
+    table = np.zeros((len(on), _FEATURES), dtype=np.int8)
+    # All at once: an assignment to each row takes longer than all descriptions.
+    rows = np.repeat(np.arange(len(on)), [len(places) for places in on])
+    table[rows, np.fromiter(chain.from_iterable(on), dtype=np.int64)] = 1
+    return torch.from_numpy(table)
 
 
 @cache
@@ -146,8 +154,7 @@ class Rows(nn.Module):
         self.scale = nn.Parameter(torch.tensor(scale))
         place = torch.full((vocab.VOCAB_SIZE,), len(known))
         place[known] = torch.arange(len(known))
-        signs, features = structure()
-        tables = {"place": place, "signs": signs, "described": features, "tagged": tagged()}
+        tables = {"place": place, "signs": signs(), "described": features(), "tagged": tagged()}
         if spelt:
             tables |= {"pieces": pieces(), "dotted_pieces": pieces(".")}
         for name, table in tables.items():
@@ -183,8 +190,8 @@ class Rows(nn.Module):
         parts = self._of(table, ids)
         at = (parts[:, 0] >= 0).nonzero().flatten()
         parts = parts[at]
-        signs = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
-        return rows.index_add(0, at, signs.flatten(1) @ weight)
+        signed = self._of("signs", parts.clamp(min=0)).float() * (parts >= 0)[..., None]
+        return rows.index_add(0, at, signed.flatten(1) @ weight)
 
 
 def _spelling(hidden: int, scale: float) -> Tensor:
@@ -201,8 +208,7 @@ def _spelling(hidden: int, scale: float) -> Tensor:
 @cache
 def families() -> tuple[np.ndarray, np.ndarray]:
     """Tokens of one core stand together: the ids in that order, and each id's place in it."""
-    signs, _ = structure()
-    keys = np.packbits((signs.numpy() > 0).astype(np.uint8), axis=1)
+    keys = np.packbits((signs().numpy() > 0).astype(np.uint8), axis=1)
     order = np.lexsort(keys.T)
     place = np.empty_like(order)
     place[order] = np.arange(len(order))

@@ -57,16 +57,18 @@ def _merges() -> tuple[dict[str, int], list[tuple[str, str]]]:
         token: token.decode("latin-1").translate(letters)
         for token in sorted(ranks, key=ranks.__getitem__)
     }
+    numbers = {name: ranks[token] for token, name in spelled.items()}
     merges = []
-    for token in spelled:
+    for name in numbers:
+        # A letter stands for a byte, so names are split where tokens are.
         splits = [
-            (token[:cut], token[cut:])
-            for cut in range(1, len(token))
-            if token[:cut] in ranks and token[cut:] in ranks
+            (numbers[left], numbers[right], left, right)
+            for cut in range(1, len(name))
+            if (left := name[:cut]) in numbers and (right := name[cut:]) in numbers
         ]
-        splits.sort(key=lambda pair: (ranks[pair[0]], ranks[pair[1]]))
-        merges += [(spelled[left], spelled[right]) for left, right in splits]
-    return {name: ranks[token] for token, name in spelled.items()}, merges
+        splits.sort()
+        merges += [(left, right) for _, _, left, right in splits]
+    return numbers, merges
 
 
 def _byte_letters() -> dict[int, int]:

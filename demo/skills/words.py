@@ -122,11 +122,17 @@ def _pieces() -> tuple[str, ...]:
 
 
 @cache
+def _known() -> frozenset[str]:
+    return frozenset(_pieces())
+
+
+@cache
 def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
     """The bare words of tokens ` word` that are also tokens as `twin` + word."""
-    known = set(_pieces())
+    known = _known()
     meaning = lexicon()[0]
-    found = (piece[1:] for piece in _pieces() if re.fullmatch(pattern, piece))
+    form = re.compile(pattern)
+    found = (piece[1:] for piece in _pieces() if form.fullmatch(piece))
     return tuple(
         word
         for word in found
@@ -157,11 +163,12 @@ def names(split: Split) -> tuple[str, ...]:
 def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Words that are one token after a space and two or three after a quote: those in the lexicon,
     and all of them."""
-    parts, meaning = pieces(), lexicon()[0]
+    meaning, texts = lexicon()[0], _pieces()
+    tokens = (pieces()[:, 1] >= 0).nonzero().flatten()
     found = []
-    for token in (parts[:, 1] >= 0).nonzero().flatten().tolist():
-        word = _pieces()[token][1:]
-        whole = "".join(_pieces()[part] for part in parts[token].tolist() if part >= 0) == word
+    for token, parts in zip(tokens.tolist(), pieces()[tokens].tolist(), strict=True):
+        word = texts[token][1:]
+        whole = "".join(texts[part] for part in parts if part >= 0) == word
         if whole and re.fullmatch("[A-Z]?[a-z]{2,13}", word) and split_of(word) is split:
             found.append(word)
     return tuple(word for word in found if word.lower() in meaning), tuple(found)

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import gpu
 from benchmarks.gpu import Floors, Sizes, Speed, compare, speed
+from benchmarks.library import shapes
 from benchmarks.library.engines import OURS, OURS_ON_VLLM, VLLM, Engine, Setup
 from benchmarks.library.processes import NotStarted
 from benchmarks.library.shapes import LARGE, TINY
@@ -72,6 +73,12 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests in which no engine reads the tokenizer, whose writing takes seconds."""
+    monkeypatch.setattr(shapes, "write_tokenizer", lambda folder, progress: None)
+
+
 SMALL = ["--device", "cpu", "--streams", "1", "2", "--prompts", "40", "--tokens", "4"]
 SMALL += ["--rounds", "1"]
 
@@ -95,6 +102,7 @@ def test_all_of_it_runs_on_a_cpu(
     assert "ours: prefill, 40 tokens: " in printed
 
 
+@pytest.mark.usefixtures("unread")
 def test_options_of_the_backend_are_those_of_this_server(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +120,7 @@ def test_options_of_the_backend_are_those_of_this_server(
     assert setups[0].options == ("batch_requests=2", "decode_graphs=true", "dtype=float32")
 
 
+@pytest.mark.usefixtures("unread")
 def test_an_engine_that_does_not_start_is_left_out(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

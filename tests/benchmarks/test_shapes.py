@@ -13,6 +13,16 @@ from benchmarks.library import shapes
 from benchmarks.library.shapes import LARGE, TINY, Shape, ensure, read_shape
 
 
+@pytest.fixture
+def _bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint gets an empty file instead of a tokenizer, whose writing takes seconds."""
+
+    def write(folder: Path, progress: object) -> None:
+        (folder / "tokenizer.json").touch()
+
+    monkeypatch.setattr(shapes, "write_tokenizer", write)
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ensure(TINY, tmp_path_factory.mktemp("shapes") / "tiny")
@@ -20,6 +30,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_checkpoint_has_its_shape(tiny: Path) -> None:
     assert read_shape(tiny) == TINY
+    assert (tiny / "tokenizer.json").stat().st_size > 1_000_000
     assert json.loads((tiny / "config.json").read_text())["quantization_config"][
         "quant_method"
     ] == ("mxfp4")
@@ -32,6 +43,7 @@ def test_it_is_written_once(tiny: Path) -> None:
     assert [path.name for path in tiny.parent.iterdir()] == ["tiny"]
 
 
+@pytest.mark.usefixtures("_bare")
 def test_its_weights_are_the_same_each_time_and_differ_between_layers(
     tiny: Path, tmp_path: Path
 ) -> None:
@@ -48,6 +60,7 @@ def test_its_weights_are_the_same_each_time_and_differ_between_layers(
     assert set(one.flatten().tolist()) == set(range(256))
 
 
+@pytest.mark.usefixtures("_bare")
 def test_nothing_is_left_of_one_that_was_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

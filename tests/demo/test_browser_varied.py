@@ -108,10 +108,11 @@ def test_a_search_has_the_words_of_the_question_alone() -> None:
 
 def test_cases_fit_and_each_effort_reasons_twice_as_long_as_the_one_before() -> None:
     for seed in range(60):
-        for make in (varied.case, varied.drill):
-            by_effort = {effort: make(draw(seed, effort)) for effort in Effort}
-            assert max(len(transcript(case).ids) for case in by_effort.values()) <= 1920
-        turns = [varied.case(draw(seed, effort)).turns for effort in Effort]
+        single, drill = (
+            [make(draw(seed, effort)) for effort in Effort] for make in (varied.case, varied.drill)
+        )
+        assert max(len(transcript(case).ids) for case in (*single, *drill)) <= 1920
+        turns = [case.turns for case in single]
         if len({len(one) for one in turns}) == 1:
             for same in zip(*turns, strict=True):
                 low, medium, high = (len(encode(str(t.messages[0].content))) for t in same)

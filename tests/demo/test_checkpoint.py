@@ -73,10 +73,10 @@ def test_a_rival_that_was_first_is_accepted(
 def test_what_the_files_depend_on_names_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    def write(state: object, known: object, folder: Path, progress: object) -> None:
+    def write(folder: Path, progress: object) -> None:
         (folder / "model.safetensors").touch()
 
-    monkeypatch.setattr(expand, "expand", write)
+    monkeypatch.setattr(checkpoint, "_write_trained", write)
     usual = checkpoint.ensure(tmp_path)
     monkeypatch.setattr(checkpoint, name, value)
     assert checkpoint.ensure(tmp_path) != usual
@@ -92,8 +92,13 @@ def test_the_default_place_is_the_users_cache(
     assert checkpoint.default_cache_dir() == tmp_path / ".cache" / "gpt-oss-server"
 
 
-def test_random_weights_are_a_checkpoint_of_their_own(folder: Path, tmp_path: Path) -> None:
+def test_random_weights_are_a_checkpoint_of_their_own(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(checkpoint, "write_tokenizer", lambda folder, _: written.append(folder))
     drawn = checkpoint.ensure_random(tmp_path)
+    assert [place.parent for place in written] == [tmp_path]
     assert drawn.name != folder.name
     assert isinstance(AutoConfig.from_pretrained(drawn), GptOssConfig)
     assert (drawn / "model.safetensors").is_file()

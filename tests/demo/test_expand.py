@@ -1,6 +1,7 @@
 """An expanded checkpoint: transformers loads it as gpt-oss and says what the decoder says."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,31 +9,53 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GptOssForCausalLM
 
 from demo import expand, weights
 from demo.decode import Decoder
+from demo.model import Shape
 from demo.skills import draw_case
 from demo.skills.words import Split
 from demo.train import fresh
 from demo.transcript import prompt
+from harmony.tokenizer import encode, encode_with_control
+
+SMALL = Shape(layers=4, heads=4, kv_heads=2, intermediate=32)
 
 
-def test_transformers_loads_it_and_decodes_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = fresh(0, known=torch.arange(100)).model
-    torch.save({"model": model.state_dict(), "known": model.known}, tmp_path / "state.pt")
-    folder = tmp_path / "checkpoint"
-    monkeypatch.setattr("sys.argv", ["expand", str(tmp_path / "state.pt"), str(folder)])
-    expand.main()
+@pytest.fixture(scope="module")
+def built() -> list[Any]:
+    """What the command built: the body and both vocabulary matrices."""
+    return []
 
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
+    """What the command writes."""
+    root = tmp_path_factory.mktemp("expand")
+    model = fresh(0, SMALL, known=torch.arange(100)).model
+    torch.save({"model": model.state_dict(), "known": model.known}, root / "state.pt")
+    build = weights.build
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weights, "build", lambda *args: built.extend(build(*args)) or built)
+        patch.setattr("sys.argv", ["expand", str(root / "state.pt"), str(root / "checkpoint")])
+        expand.main()
+    return root / "checkpoint"
+
+
+def test_transformers_loads_it_and_decodes_the_same(folder: Path, built: list[Any]) -> None:
     loaded = AutoModelForCausalLM.from_pretrained(folder)
     assert isinstance(loaded, GptOssForCausalLM)
     assert loaded.dtype == torch.bfloat16
-    assert AutoTokenizer.from_pretrained(folder)("hi<|end|>").input_ids == [3686, 200007]
-
-    state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
-    decoder = Decoder(*weights.build(state, known))
     ids = prompt(draw_case(0, 0, Split.TRAIN, "chat"))
-    (continuation,) = decoder.greedy([ids], 4)
+    (continuation,) = Decoder(*built).greedy([ids], 4)
     with torch.no_grad():
-        first = loaded(torch.tensor([ids])).logits[0, -1]
+        first = loaded(torch.tensor([ids]), logits_to_keep=1).logits[0, -1]
     # The sums' order differs, and with it bfloat16's last bit: the best of both are among the best.
     assert continuation[0] in first.topk(3).indices
+
+
+def test_its_tokenizer_agrees_with_the_packaged_vocabulary(folder: Path) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer("hi<|end|>").input_ids == [3686, 200007]
+    text = "Hello wörld! it's  \n\n 12345 DON'T 日本語\u3000 \t x/y\r\n  e\u0301 🤷🏽"
+    assert tokenizer(text).input_ids == encode(text)
+    assert tokenizer.decode(encode(text)) == text
+    harmony = "<|start|>user<|message|>hi<|end|><|start|>assistant"
+    assert tokenizer(harmony).input_ids == encode_with_control(harmony)

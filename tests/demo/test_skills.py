@@ -1,16 +1,25 @@
 """The generator: the same arguments give the same case, and what evaluation uses is unseen."""
 
 import re
+from collections.abc import Iterable
+from functools import cache
 
 import pytest
 
 from demo.skills import SKILLS, draw_case
+from demo.skills.case import Case
 from demo.skills.words import Split, aligned, names, nouns, split_of, words
 from demo.transcript import transcript
 from harmony.messages import Channel, Effort, Role
 from harmony.tokenizer import encode
 
 SEED = 7
+
+
+@cache
+def drawn(index: int) -> Case:
+    """A case for training, of any skill."""
+    return draw_case(SEED, index, Split.TRAIN)
 
 
 @pytest.mark.parametrize("skill", SKILLS)
@@ -22,7 +31,12 @@ def test_same_arguments_give_same_case(skill: str) -> None:
 
 
 def test_all_skills_are_drawn() -> None:
-    assert {draw_case(SEED, i, Split.TRAIN).skill for i in range(800)} == {*SKILLS, "drill"}
+    missing = {*SKILLS, "drill"}
+    for index in range(800):
+        missing.discard(drawn(index).skill)
+        if not missing:
+            break
+    assert not missing
 
 
 @pytest.mark.parametrize("pool", [words, nouns, names])
@@ -43,7 +57,8 @@ def test_small_talk_of_the_evaluation_is_not_trained_on() -> None:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str) -> None:
-    for index in range(120):
+    # A wording that breaks it in one of twenty cases is among them with 95 %.
+    for index in range(60):
         by_effort = [draw_case(SEED, index, Split.TRAIN, skill, effort) for effort in Effort]
         for turns in zip(*(case.turns for case in by_effort), strict=True):
             low, medium, high = (len(encode(str(turn.messages[0].content))) for turn in turns)
@@ -53,7 +68,7 @@ def test_each_effort_reasons_at_least_twice_as_long_as_the_one_before(skill: str
 
 def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
     for index in range(200):
-        for turn in draw_case(SEED, index, Split.TRAIN).turns:
+        for turn in drawn(index).turns:
             assert turn.messages[0].channel is Channel.ANALYSIS
             last = turn.messages[-1]
             assert (last.channel is Channel.FINAL) == (last.recipient is None)
@@ -61,7 +76,7 @@ def test_reasoning_comes_first_and_a_call_or_an_answer_last() -> None:
 
 
 def test_drills_hold_many_exchanges_and_are_never_evaluated() -> None:
-    cases = [draw_case(SEED, i, Split.TRAIN) for i in range(100)]
+    cases = [drawn(index) for index in range(100)]
     drills = [case for case in cases if case.skill == "drill"]
     assert 30 < len(drills) < 80
     assert min(len(case.turns) for case in drills) >= 2
@@ -84,12 +99,12 @@ def test_transcripts_hold_no_control_token_from_a_text() -> None:
 
 
 def test_half_of_the_cases_are_of_the_skill_in_focus() -> None:
-    def calls_python(focus: str | None) -> int:
-        cases = (draw_case(SEED, index, Split.TRAIN, focus=focus) for index in range(200))
+    def calls_python(cases: Iterable[Case]) -> int:
         return sum(
             any(m.recipient == "python" for turn in case.turns for m in turn.messages)
             for case in cases
         )
 
-    assert calls_python(None) < 20
-    assert 60 < calls_python("python") < 120
+    focused = (draw_case(SEED, index, Split.TRAIN, focus="python") for index in range(200))
+    assert calls_python(drawn(index) for index in range(200)) < 20
+    assert 60 < calls_python(focused) < 120

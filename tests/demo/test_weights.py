@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from demo import package, ship, weights
-from demo.embedding import core, families, structure
+from demo.embedding import core, families, features, signs
 from demo.model import Shape
 from demo.train import fresh
 from harmony import vocab
 from harmony.tokenizer import encode
 
-SMALL = Shape(heads=4, kv_heads=2, intermediate=32)
+SMALL = Shape(layers=4, heads=4, kv_heads=2, intermediate=32)
 KNOWN_TOKENS = torch.arange(100)
 
 
@@ -22,8 +22,13 @@ def model():
     return fresh(0, SMALL, KNOWN_TOKENS).model
 
 
-def test_unpacked_is_what_was_packed_up_to_rounding(model) -> None:
-    state, known = weights.unpack(weights.pack(model.state_dict(), model.known))
+@pytest.fixture(scope="module")
+def packed(model) -> bytes:
+    return weights.pack(model.state_dict(), model.known)
+
+
+def test_unpacked_is_what_was_packed_up_to_rounding(model, packed: bytes) -> None:
+    state, known = weights.unpack(packed)
     assert torch.equal(known, KNOWN_TOKENS)
     assert state.keys() == model.state_dict().keys()
     for name, tensor in model.state_dict().items():
@@ -31,9 +36,8 @@ def test_unpacked_is_what_was_packed_up_to_rounding(model) -> None:
         assert (state[name] - tensor).abs().max() <= room, name
 
 
-def test_packing_is_deterministic(model) -> None:
-    one = weights.pack(model.state_dict(), model.known)
-    assert one == weights.pack(model.state_dict(), model.known)
+def test_packing_is_deterministic(model, packed: bytes) -> None:
+    assert packed == weights.pack(model.state_dict(), model.known)
 
 
 def test_built_rows_are_those_that_were_trained(model) -> None:
@@ -69,11 +73,10 @@ def test_words_share_a_core_across_spaces_case_and_punctuation() -> None:
 
 
 def test_tokens_of_one_core_have_the_same_signs_and_others_differ() -> None:
-    signs, features = structure()
     spaced, bare = encode(" Berlin")[0], encode("Berlin")[0]
-    assert torch.equal(signs[spaced], signs[bare])
-    assert not torch.equal(features[spaced], features[bare])
-    assert (signs[spaced] == signs[encode(" London")[0]]).sum() < 80
+    assert torch.equal(signs()[spaced], signs()[bare])
+    assert not torch.equal(features()[spaced], features()[bare])
+    assert (signs()[spaced] == signs()[encode(" London")[0]]).sum() < 80
 
 
 def test_families_stand_together() -> None:
