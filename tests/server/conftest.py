@@ -1,7 +1,7 @@
-"""Engines for the tests of the spine."""
+"""Engines for the tests of the spine, and processes that have imported the server."""
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from adapters.base import BackendConfig, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
+from tests.forks import SERVE, Forks
 
 
 class Engine(ScriptedBackend):
@@ -67,3 +68,11 @@ def start_engine(tmp_path: Path) -> StartEngine:
         return engine
 
     return start
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Starts commands of the server."""
+    opened = Forks(*SERVE)
+    yield opened
+    opened.close()

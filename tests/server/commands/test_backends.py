@@ -5,9 +5,21 @@ import sys
 import pytest
 
 OPEN = """
+import sys
+from adapters.errors import BackendFailed
 from server.commands.backends import open_backend
 from server.settings import Settings
-open_backend(Settings(backend="transformers", model="nowhere"), lambda *_: None)
+
+class NothingAfterTorch:
+    def find_spec(self, name, path, target=None):
+        if "torch._C" in sys.modules:
+            raise ImportError("torch has loaded the OpenMP library")
+
+sys.meta_path.insert(0, NothingAfterTorch())
+try:
+    open_backend(Settings(backend="transformers", model="nowhere"), lambda *_: None)
+except BackendFailed as error:
+    assert "torch has loaded the OpenMP library" in str(error), error
 """
 
 

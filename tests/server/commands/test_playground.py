@@ -3,8 +3,6 @@
 import json
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,29 +12,28 @@ import httpx
 import pytest
 
 from server.commands.main import main
+from tests.forks import Fork, Forks
 
 SLOW = {"completion": "<|channel|>final<|message|>" + "one two " * 5000, "delay_ms": 20}
 
 
 @contextmanager
-def running(command: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def running(forks: Forks, command: str, *options: str) -> Iterator[tuple[Fork, str]]:
     """The process and its address."""
-    words = [sys.executable, "-m", "server", command, "--port", "0", *options]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        try:
-            yield process, line.split()[-1].removesuffix("/playground")
-        finally:
-            process.kill()
+    process = forks.start(command, "--port", "0", *options)
+    try:
+        yield process, process.stdout.readline().split()[-1].removesuffix("/playground")
+    finally:
+        process.kill()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     script = tmp_path_factory.mktemp("script") / "script.jsonl"
     script.write_text(json.dumps(SLOW), encoding="utf-8")
     options = ("--backend", "scripted", "--script", str(script), "--store", "memory")
-    with running("serve", *options, "--drain-seconds", "0", "--hosted-tools", "") as (_, url):
+    options += ("--drain-seconds", "0", "--hosted-tools", "")
+    with running(forks, "serve", *options) as (_, url):
         yield url
 
 
@@ -52,8 +49,8 @@ def admitted(server: str) -> int:
     return int(httpx.get(f"{server}/playground/load").json()["admitted"])
 
 
-def test_an_answer_streams_and_ends_with_its_reader(server: str) -> None:
-    with running("playground", "--base-url", f"{server}/v1") as (_, url):
+def test_an_answer_streams_and_ends_with_its_reader(forks: Forks, server: str) -> None:
+    with running(forks, "playground", "--base-url", f"{server}/v1") as (_, url):
         assert httpx.get(f"{url}/playground").status_code == 200
         with httpx.stream(**begin(url), timeout=60) as answer:
             lines = deltas(answer)
@@ -63,27 +60,27 @@ def test_an_answer_streams_and_ends_with_its_reader(server: str) -> None:
             continue
 
 
-def test_an_interrupt_ends_it_with_a_stream_open(server: str) -> None:
+def test_an_interrupt_ends_it_with_a_stream_open(forks: Forks, server: str) -> None:
     with (
-        running("playground", "--base-url", f"{server}/v1") as (process, url),
+        running(forks, "playground", "--base-url", f"{server}/v1") as (process, url),
         httpx.stream(**begin(url), timeout=60) as answer,
     ):
         lines = deltas(answer)
         next(lines)
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) in (0, 130)
+        assert process.wait() in (0, 130)
     while admitted(server):
         continue
 
 
-def test_a_server_that_ends_breaks_the_stream(tmp_path: Path) -> None:
+def test_a_server_that_ends_breaks_the_stream(forks: Forks, tmp_path: Path) -> None:
     """The page must not take half an answer for a whole one."""
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps(SLOW), encoding="utf-8")
     options = ("--backend", "scripted", "--script", str(script), "--hosted-tools", "")
     with (
-        running("serve", *options) as (process, server),
-        running("playground", "--base-url", f"{server}/v1") as (_, url),
+        running(forks, "serve", *options) as (process, server),
+        running(forks, "playground", "--base-url", f"{server}/v1") as (_, url),
         httpx.stream(**begin(url), timeout=60) as answer,
     ):
         lines = deltas(answer)

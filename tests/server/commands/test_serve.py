@@ -37,6 +37,7 @@ from server.commands.serve import (
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
 from server.tools.toolbox import Toolbox
+from tests.forks import PATIENCE, Fork, Forks
 
 ROOT = Path(__file__).parents[3]
 WORDS = "one two three four five six seven eight nine ten"
@@ -48,24 +49,33 @@ CHAT = {
 }
 SLOW = 100
 NEVER = 600_000
-PATIENCE = 60
-"""Seconds after which a process that should have ended is taken for one that hangs."""
-
 
 MODULE = (sys.executable, "-m", "server")
 SCRIPT = (str(Path(sys.executable).with_name("gpt-oss-server")),)
 
 
+class Command(subprocess.Popen[str]):
+    """A command as users start it, with the methods of a `Fork`."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        super().__init__(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def end(self) -> tuple[int, str, str]:
+        out, err = self.communicate(timeout=PATIENCE)
+        return self.returncode, out, err
+
+    def kill(self) -> None:
+        super().kill()
+        self.communicate()
+
+
 class Process:
     """A server process; `url` is read from what it prints."""
 
-    def __init__(
-        self, *arguments: str, program: Sequence[str] = MODULE, folder: Path = ROOT
-    ) -> None:
-        command = [*program, "serve", *arguments]
-        self._process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, process: Fork | Command) -> None:
+        self._process = process
 
     def url(self) -> str:
         assert self._process.stdout is not None
@@ -77,42 +87,50 @@ class Process:
 
     def end(self) -> tuple[int, str]:
         """The exit status, and all of standard error."""
-        out, err = self._process.communicate(timeout=PATIENCE)
+        status, out, err = self._process.end()
         assert out == ""
-        return self._process.returncode, err
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        return status, err
 
 
 Start = Callable[..., Process]
 
 
 @pytest.fixture
-def start() -> Iterator[Start]:
-    processes: list[Process] = []
+def start(fork: Callable[..., Fork]) -> Iterator[Start]:
+    """Starts servers: as forks, or as a command that begins with `program`."""
+    commands: list[Command] = []
 
-    def run(*arguments: str, **options: Any) -> Process:
-        processes.append(Process(*arguments, **options))
-        return processes[-1]
+    def run(*arguments: str, program: Sequence[str] = (), folder: Path = ROOT) -> Process:
+        if not program:
+            return Process(fork("serve", *arguments))
+        commands.append(Command([*program, "serve", *arguments], folder))
+        return Process(commands[-1])
 
     yield run
-    for process in processes:
-        process.kill()
+    for command in commands:
+        command.kill()
 
 
 @pytest.fixture
 def scripted(start: Start, tmp_path: Path) -> Start:
-    """Starts a server whose engine says ANSWER, a token every `delay_ms`."""
+    """Starts a server whose engine says ANSWER, a token every `delay_ms`.
 
-    def run(*arguments: str, delay_ms: int = 0, host: str = "127.0.0.1", **options: Any) -> Process:
+    It has no hosted tools unless a test wants them: the interpreter takes longer than the server.
+    """
+
+    def run(
+        *arguments: str,
+        delay_ms: int = 0,
+        host: str = "127.0.0.1",
+        tools: Sequence[str] = ("--hosted-tools", "none"),
+        **options: Any,
+    ) -> Process:
         script = tmp_path / "script.jsonl"
         line = {"prompt_contains": "question", "completion": ANSWER, "delay_ms": delay_ms}
         script.write_text(json.dumps(line))
         where = ("--host", host, "--port", "0")
         script_options = ("--backend", "scripted", "--script", str(script))
-        return start(*script_options, *where, *arguments, **options)
+        return start(*script_options, *where, *tools, *arguments, **options)
 
     return run
 
@@ -137,11 +155,12 @@ class Stream:
 
 def await_closed(url: str) -> None:
     """Return when no new connection is accepted."""
-    for _ in range(10_000):
-        try:
-            httpx.get(f"{url}/version")
-        except httpx.TransportError:
-            return
+    with httpx.Client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
+        for _ in range(10_000):
+            try:
+                client.get(f"{url}/version")
+            except httpx.TransportError:
+                return
     raise AssertionError("the server still answers")
 
 
@@ -155,7 +174,8 @@ def text(events: list[str]) -> str:
 
 
 def test_the_printed_address_answers_at_once(scripted: Start) -> None:
-    process = scripted("--served-model-name", "a", "--served-model-name", "b")
+    names = ("--served-model-name", "a", "--served-model-name", "b")
+    process = scripted(*names, program=MODULE, tools=())
     url = process.url()
     assert process.ready == f"Serving a, b on {url}\n"
     models = httpx.get(f"{url}/v1/models").json()
@@ -190,7 +210,7 @@ def test_nothing_is_imported_from_the_folder_that_it_runs_in(
     for name in modules:
         imported = f"open({str(tmp_path / 'imported')!r}, 'a').write({name + ' '!r})\n"
         (folder / f"{name}.py").write_text(f"{imported}raise ImportError({name!r})\n")
-    process = scripted(program=program, folder=folder)
+    process = scripted(program=program, folder=folder, tools=())
     form = {"type": "json_schema", "json_schema": {"name": "a", "strict": True, "schema": STRICT}}
     body = {**CHAT, "stream": False, "response_format": form}
     answer = httpx.post(f"{process.url()}/v1/chat/completions", json=body, timeout=PATIENCE)
@@ -280,7 +300,7 @@ def test_an_unknown_engine_is_one_line(start: Start) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_idle_server_stops_at_a_signal(scripted: Start, number: signal.Signals) -> None:
-    process = scripted("--log-level", "warning")
+    process = scripted("--log-level", "warning", tools=())
     process.url()
     process.send(number)
     assert process.end() == (0, "")
@@ -494,7 +514,9 @@ def test_progress_is_a_line_that_is_rewritten_on_a_terminal(
 
 
 @pytest.mark.parametrize("level", ["debug", "info"])
-def test_urls_that_the_server_requests_are_not_logged(level: str) -> None:
+def test_urls_that_the_server_requests_are_not_logged(
+    fork: Callable[..., Fork], level: str
+) -> None:
     """The query of a search is in one, and may be what a user asked for."""
     program = (
         "import sys, httpx\n"
@@ -503,8 +525,9 @@ def test_urls_that_the_server_requests_are_not_logged(level: str) -> None:
         "transport = httpx.MockTransport(lambda request: httpx.Response(200))\n"
         "httpx.Client(transport=transport).get('http://a.example/?q=secret')\n"
     )
-    run = [sys.executable, "-c", program, level]
-    assert "secret" not in subprocess.run(run, capture_output=True, text=True, check=True).stderr
+    status, _, err = fork(level, program=program).end()
+    assert status == 0
+    assert "secret" not in err
 
 
 def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -620,20 +643,22 @@ sys.exit(main(["serve", "--model", "endless", "--port", "0"]))
 """
 
 
+@pytest.fixture(scope="module")
+def torch_forks() -> Iterator[Forks]:
+    opened = Forks("adapters.local.opening", "server.commands.serve", "server.store.responses.sql")
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_loading_can_be_interrupted(number: signal.Signals) -> None:
-    command = [sys.executable, "-c", ENDLESS]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "loading\n"
-            process.send_signal(number)
-            _, err = process.communicate(timeout=PATIENCE)
-        finally:
-            process.kill()
-    assert (process.returncode, err) == (INTERRUPTED, "")
+def test_loading_can_be_interrupted(torch_forks: Forks, number: signal.Signals) -> None:
+    process = torch_forks.start(program=ENDLESS)
+    try:
+        assert process.stdout.readline() == "loading\n"
+        process.send_signal(number)
+        assert process.end() == (INTERRUPTED, "", "")
+    finally:
+        process.kill()
 
 
 def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
@@ -660,24 +685,18 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     assert len(stopped) == 1
 
 
-def test_a_damaged_store_is_reported_with_advice(tmp_path: Path) -> None:
+def test_a_damaged_store_is_reported_with_advice(scripted: Start, tmp_path: Path) -> None:
     store = tmp_path / "store.db"
     store.write_bytes(b"no database" * 1000)
-    script = tmp_path / "script.jsonl"
-    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
-    options = ("--backend", "scripted", "--script", str(script), "--port", "0")
-    status, log = Process(*options, "--store", f"sqlite:///{store}").end()
+    status, log = scripted("--store", f"sqlite:///{store}").end()
     assert status == 1
     *_, last = log.splitlines()
     assert last.startswith(f"gpt-oss-server serve: cannot open the store: the file {store} is")
     assert "restore a backup" in last
 
 
-def test_a_store_that_cannot_be_opened_is_one_line(tmp_path: Path) -> None:
-    script = tmp_path / "script.jsonl"
-    script.write_text(json.dumps({"completion": ANSWER}), encoding="utf-8")
-    options = ("--backend", "scripted", "--script", str(script), "--port", "0")
-    status, log = Process(*options, "--store", f"sqlite:///{tmp_path}").end()
+def test_a_store_that_cannot_be_opened_is_one_line(scripted: Start, tmp_path: Path) -> None:
+    status, log = scripted("--store", f"sqlite:///{tmp_path}").end()
     assert status == 1
     last = log.splitlines()[-1]
     assert last == "gpt-oss-server serve: cannot open the store: unable to open database file"

@@ -16,15 +16,14 @@ from server import errors
 from server.app import PUBLIC_ENDPOINTS, create_app
 from server.errors import APIError
 from server.openapi import operations
-from server.openapi.document import openapi
 from server.openapi.document_bytes import describe
 from server.replay.unsupported_items import KINDS
 from server.schemas.base import WireModel
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.responses import CreateResponse
 from server.settings import Settings
+from tests.server.openapi_document import DOCUMENT
 
-DOCUMENT = openapi()
 METHODS = {"get", "head", "post", "delete"}
 
 

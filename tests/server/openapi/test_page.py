@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from server.openapi.document import openapi
 from server.openapi.page import POLICY, page
 from server.openapi.types import type_of
+from tests.server.openapi_document import DOCUMENT
 
-DOCUMENT = openapi()
 PAGE = page(DOCUMENT)
 VOID = {"meta"}
 

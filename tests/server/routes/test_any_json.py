@@ -1,5 +1,7 @@
 """No JSON value in any field of a request makes the server fail."""
 
+import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -177,6 +179,20 @@ REQUESTS = {
 }
 
 
+SCOPE = {
+    "type": "http",
+    "asgi": {"version": "3.0"},
+    "http_version": "1.1",
+    "method": "POST",
+    "scheme": "http",
+    "root_path": "",
+    "query_string": b"",
+    "headers": [(b"host", b"test"), (b"content-type", b"application/json")],
+    "server": ("test", None),
+    "client": ("127.0.0.1", 123),
+}
+
+
 def with_each_place(value: Any, odd: Any) -> Iterator[Any]:
     """`value` with `odd` in place of one thing inside it, for each of these."""
     if isinstance(value, dict):
@@ -190,17 +206,39 @@ def with_each_place(value: Any, odd: Any) -> Iterator[Any]:
                 yield [*value[:index], changed, *value[index + 1 :]]
 
 
+async def status_of(app: Any, path: str, body: Any) -> int:
+    """The status of the answer. Without a client, which takes a third of the time."""
+    received = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+    statuses: list[int] = []
+    answered = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        if received:
+            return received.pop()
+        await answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+        elif not message.get("more_body", False):
+            answered.set()
+
+    await app.app({**SCOPE, "path": path, "raw_path": path.encode()}, receive, send)
+    return statuses[0]
+
+
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_no_json_in_any_field_is_the_servers_failure(open_app: Any, name: str) -> None:
     path, schema, base = REQUESTS[name]
     unset = {name: None for name in schema.model_fields if name not in base}
     async with open_app(SCRIPT_LINE) as app:
         app.use(Calculator(), Library(), Servers())
-        assert (await app.post(path, base)).status_code == 200
+        assert await status_of(app, path, base) == 200
         failed = [
             body
             for odd in ODD
             for body in with_each_place(base | unset | {"stream": False}, odd)
-            if (await app.post(path, body)).status_code >= 500
+            if await status_of(app, path, body) >= 500
         ]
     assert failed == []

@@ -13,21 +13,21 @@ import httpx
 import jsonschema
 import pytest
 
-from server.openapi.document import openapi
 from server.openapi.document_bytes import Description, File, Published, describe
 from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
 from server.responses.websocket import error_message
 from server.store.responses.base import PreviousNotFound
+from tests.server.openapi_document import DOCUMENT
 from tests.server.tools import hosted
 from tests.server.tools.sample_tools import Calculator, Library, Servers
 
-SCHEMAS = openapi()["components"]["schemas"]
+SCHEMAS = DOCUMENT["components"]["schemas"]
 OPEN = {"EchoedHostedTool", "MediaPart", "OtherItemParam", "OtherTool", "StoredMessage"}
 """What has fields that the document does not name."""
 
-PATHS = openapi()["paths"]
+PATHS = DOCUMENT["paths"]
 ANSWER = (
     "<|channel|>analysis<|message|>Greet.<|end|>"
     "<|start|>assistant<|channel|>final<|message|>Hello!<|return|>"
@@ -85,7 +85,7 @@ def described(response: httpx.Response) -> dict[str, Any]:
 
 
 def openapi_response(ref: str) -> dict[str, Any]:
-    response: dict[str, Any] = openapi()["components"]["responses"][ref.rpartition("/")[2]]
+    response: dict[str, Any] = DOCUMENT["components"]["responses"][ref.rpartition("/")[2]]
     return response
 
 
@@ -111,7 +111,7 @@ async def test_the_document_is_served_without_a_key(open_app: Any) -> None:
         answer = await app.client.get("/openapi.json")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == openapi()
+    assert answer.json() == DOCUMENT
 
 
 async def test_the_page_is_served_without_a_key_under_a_strict_policy(open_app: Any) -> None:
