@@ -1,6 +1,7 @@
 """What holds for every test: no network, a core for each worker, no timed examples."""
 
 import atexit
+import gc
 import os
 import tempfile
 
@@ -26,3 +27,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("project")
+
+
+def pytest_collection_finish() -> None:
+    """What collecting the tests imported stays: a collection of garbage need not visit it."""
+    gc.collect()
+    gc.freeze()
