@@ -1,19 +1,24 @@
+"""Fixtures of the backends. Those that need torch import it: it takes seconds of a core."""
+
+import gc
 import os
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 from llguidance import LLTokenizer
 from llguidance.tiktoken import lltokenizer_from_encoding
 
 from adapters.base import BackendConfig
 from adapters.grammars import GrammarCompiler
-from adapters.local.backend import LocalBackend
 from demo import checkpoint
 from harmony.tokenizer import decode, encode_with_control, encoding
 from harmony.vocab import ENDOFTEXT, VOCAB_SIZE, ranks
-from tests.adapters.gpt_oss_layout import Layout, write_layout
+
+if TYPE_CHECKING:
+    from adapters.local.backend import LocalBackend
+    from tests.adapters.gpt_oss_layout import Layout
 
 
 @pytest.fixture(scope="session")
@@ -26,8 +31,10 @@ def checkpoint_folder(
 
 
 @pytest.fixture(scope="session")
-def layout(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Layout:
+def layout(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Layout":
     """A small checkpoint with the files and formats of gpt-oss-20b."""
+    from tests.adapters.gpt_oss_layout import write_layout
+
     return write_layout(tmp_path_factory.mktemp("layout") / "gpt-oss-20b", checkpoint_folder)
 
 
@@ -49,6 +56,8 @@ def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Backen
 
     TEST_DEVICE names another device (make test-gpu), TEST_BACKEND_OPTIONS further options.
     """
+    # A backend that stops collects garbage; it need not look at all that was imported.
+    gc.freeze()
     others = os.environ.get("TEST_BACKEND_OPTIONS", "").split()
     return BackendConfig(
         str(checkpoint_folder),
@@ -66,7 +75,11 @@ def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Backen
 
 
 @pytest.fixture
-async def local(local_config: BackendConfig) -> AsyncIterator[LocalBackend]:
+async def local(local_config: BackendConfig) -> AsyncIterator["LocalBackend"]:
+    import torch
+
+    from adapters.local.opening import LocalBackend
+
     torch.set_num_threads(1)
     backend = LocalBackend(local_config)
     await backend.start()

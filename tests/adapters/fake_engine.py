@@ -154,11 +154,20 @@ async def running(engine: FakeEngine) -> AsyncIterator[FakeEngine]:
         yield engine
     finally:
         server.should_exit = server.force_exit = True
+        server.ended.set()
         await serving
 
 
 class Server(uvicorn.Server):
-    """Leaves the process's signals alone."""
+    """Leaves the process's signals alone, and ends when `ended` is set instead of at a tick."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ended = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)  # makes the headers
+        await self.ended.wait()
 
     def capture_signals(self) -> Any:
         return NoSignals()

@@ -6,10 +6,11 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import torch
 from transformers import AutoModelForCausalLM
 
@@ -32,6 +33,8 @@ VOCABULARY = 1000
 PATIENCE = 60
 """Seconds after which an engine is taken for one that hangs."""
 Opener = Callable[..., Any]
+in_one_loop = pytest.mark.asyncio(loop_scope="module")
+"""For the tests that share a backend."""
 
 
 def prompt(words: int, seed: int = 0) -> tuple[int, ...]:
@@ -61,19 +64,38 @@ async def sample(backend: LocalBackend, request: GenerationRequest) -> list[int]
     return [token for chunk in await run(backend, request) for token in chunk.token_ids]
 
 
+@asynccontextmanager
+async def started(config: BackendConfig) -> AsyncIterator[LocalBackend]:
+    torch.set_num_threads(1)
+    backend = LocalBackend(config)
+    await backend.start()
+    try:
+        yield backend
+    finally:
+        await backend.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(small_config: BackendConfig) -> AsyncIterator[LocalBackend]:
+    """As `small`, for tests that leave it as they found it."""
+    async with started(small_config) as backend:
+        yield backend
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def whole(local_config: BackendConfig) -> AsyncIterator[LocalBackend]:
+    """With the real vocabulary, which grammars need. Tests leave it as they found it."""
+    async with started(local_config) as backend:
+        yield backend
+
+
 @pytest.fixture
 def opened(small_config: BackendConfig) -> Opener:
     """Opens a backend whose options differ from the usual ones."""
 
-    @asynccontextmanager
-    async def open_backend(**options: str) -> AsyncIterator[LocalBackend]:
+    def open_backend(**options: str) -> AbstractAsyncContextManager[LocalBackend]:
         changed = {**small_config.options, **options}
-        backend = LocalBackend(dataclasses.replace(small_config, options=changed))
-        await backend.start()
-        try:
-            yield backend
-        finally:
-            await backend.stop()
+        return started(dataclasses.replace(small_config, options=changed))
 
     return open_backend
 
@@ -190,54 +212,60 @@ async def test_a_request_may_fill_the_whole_context(opened: Opener) -> None:
             await sample(backend, ask(prompt(100), 29))
 
 
-async def test_a_seed_repeats_the_tokens_whatever_runs_beside(small: LocalBackend) -> None:
+@in_one_loop
+async def test_a_seed_repeats_the_tokens_whatever_runs_beside(shared: LocalBackend) -> None:
     warm = SamplingParams(temperature=1.0)
-    alone = await sample(small, ask(sampling=warm, seed=3))
+    alone = await sample(shared, ask(sampling=warm, seed=3))
     crowd = [ask(prompt(9, seed=i), sampling=warm) for i in range(4)]
     together = await asyncio.gather(
-        sample(small, ask(sampling=warm, seed=3)), *[sample(small, one) for one in crowd]
+        sample(shared, ask(sampling=warm, seed=3)), *[sample(shared, one) for one in crowd]
     )
     assert together[0] == alone
-    assert await sample(small, ask(sampling=warm, seed=4)) != alone
+    assert await sample(shared, ask(sampling=warm, seed=4)) != alone
 
 
-async def test_without_a_seed_tokens_differ(small: LocalBackend) -> None:
+@in_one_loop
+async def test_without_a_seed_tokens_differ(shared: LocalBackend) -> None:
     request = ask(sampling=SamplingParams(temperature=2.0))
-    assert await sample(small, request) != await sample(small, request)
+    assert await sample(shared, request) != await sample(shared, request)
 
 
-async def test_requests_with_different_parameters_share_a_batch(small: LocalBackend) -> None:
+@in_one_loop
+async def test_requests_with_different_parameters_share_a_batch(shared: LocalBackend) -> None:
     greedy, biased, only, hot = await asyncio.gather(
-        sample(small, ask()),
-        sample(small, ask(sampling=SamplingParams(temperature=0, logit_bias={77: 100.0}))),
-        sample(small, ask(sampling=SamplingParams(temperature=1.5, top_k=1))),
-        sample(small, ask(sampling=SamplingParams(temperature=5.0), max_tokens=5)),
+        sample(shared, ask()),
+        sample(shared, ask(sampling=SamplingParams(temperature=0, logit_bias={77: 100.0}))),
+        sample(shared, ask(sampling=SamplingParams(temperature=1.5, top_k=1))),
+        sample(shared, ask(sampling=SamplingParams(temperature=5.0), max_tokens=5)),
     )
     assert biased == [77] * 12
     assert only == greedy
     assert len(hot) == 5
 
 
-async def test_a_repetition_penalty_stops_repetition(small: LocalBackend) -> None:
+@in_one_loop
+async def test_a_repetition_penalty_stops_repetition(shared: LocalBackend) -> None:
     params = SamplingParams(temperature=0, logit_bias={77: 60.0})
-    assert await sample(small, ask(sampling=params)) == [77] * 12
+    assert await sample(shared, ask(sampling=params)) == [77] * 12
     params = SamplingParams(temperature=0, repetition_penalty=1e9)
-    ids = await sample(small, ask(sampling=params))
+    ids = await sample(shared, ask(sampling=params))
     assert len(set(ids)) == 12
 
 
-async def test_a_phase_changes_the_parameters_from_its_trigger_on(small: LocalBackend) -> None:
+@in_one_loop
+async def test_a_phase_changes_the_parameters_from_its_trigger_on(shared: LocalBackend) -> None:
     params = SamplingParams(temperature=0, logit_bias={77: 100.0})
-    before = await sample(small, ask(max_tokens=4))
+    before = await sample(shared, ask(max_tokens=4))
     phase = SamplingPhase(begin=((before[1], before[2]),), end=frozenset({77}), params=params)
-    after = await sample(small, ask(max_tokens=5, phases=(phase,)))
+    after = await sample(shared, ask(max_tokens=5, phases=(phase,)))
     assert after[:4] == [*before[:3], 77]
     assert after[4] != 77
 
 
-async def test_logprobs_are_those_of_the_model(small: LocalBackend, small_config: Any) -> None:
+@in_one_loop
+async def test_logprobs_are_those_of_the_model(shared: LocalBackend, small_config: Any) -> None:
     ids = prompt(20)
-    chunks = await run(small, ask(ids, 3, logprobs=2))
+    chunks = await run(shared, ask(ids, 3, logprobs=2))
     entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
     model: Any = AutoModelForCausalLM.from_pretrained(
         small_config.model, dtype=torch.float32, attn_implementation="eager"
@@ -251,14 +279,15 @@ async def test_logprobs_are_those_of_the_model(small: LocalBackend, small_config
         assert [token for token, _ in entry.top] == row.topk(2).indices.tolist()
 
 
-async def test_a_grammar_is_obeyed_at_any_temperature(local: LocalBackend) -> None:
+@in_one_loop
+async def test_a_grammar_is_obeyed_at_any_temperature(whole: LocalBackend) -> None:
     grammar = f"start: <[{CHANNEL}]> /[a-z ]{{1,4}}/ <[{MESSAGE}]> /[0-9]{{2,5}}/ <[{END}]>"
     hot = SamplingParams(temperature=20.0)
     request = dataclasses.replace(
         ask(max_tokens=30, sampling=hot, grammar=grammar), stop_token_ids=frozenset({END})
     )
     *constrained, free = await asyncio.gather(
-        *[sample(local, request) for _ in range(6)], sample(local, ask(sampling=hot))
+        *[sample(whole, request) for _ in range(6)], sample(whole, ask(sampling=hot))
     )
     texts = [decode(ids) for ids in constrained]
     for text in texts:
@@ -267,26 +296,29 @@ async def test_a_grammar_is_obeyed_at_any_temperature(local: LocalBackend) -> No
     assert len(free) == 12
 
 
-async def test_a_grammar_without_a_stop_token_ends_with_itself(local: LocalBackend) -> None:
-    chunks = await run(local, ask(grammar='start: "yes"'))
+@in_one_loop
+async def test_a_grammar_without_a_stop_token_ends_with_itself(whole: LocalBackend) -> None:
+    chunks = await run(whole, ask(grammar='start: "yes"'))
     assert [t for chunk in chunks for t in chunk.token_ids] == encode("yes")
     assert chunks[-1].finish_reason == "stop"
-    assert len(await sample(local, ask())) == 12
+    assert len(await sample(whole, ask())) == 12
 
 
-async def test_a_bad_grammar_is_refused_before_it_runs(local: LocalBackend) -> None:
+@in_one_loop
+async def test_a_bad_grammar_is_refused_before_it_runs(whole: LocalBackend) -> None:
     with pytest.raises(InvalidGrammar):
-        await run(local, ask(grammar="start: nowhere"))
+        await run(whole, ask(grammar="start: nowhere"))
 
 
-async def test_a_grammar_that_grows_too_complex_ends_its_own_request(local: LocalBackend) -> None:
+@in_one_loop
+async def test_a_grammar_that_grows_too_complex_ends_its_own_request(whole: LocalBackend) -> None:
     grammar = f'start: <[{CHANNEL}]> s\ns: s s s | s s | /[a-z]/ | " " | ""'
     (word,), (refused,) = encode("international"), encode("1")
     # What the grammar refuses makes the engine compute the whole mask.
     going_on = SamplingParams(temperature=0.0, logit_bias={word: 100.0, refused: 200.0})
     bad, good = await asyncio.gather(
-        sample(local, ask(grammar=grammar, sampling=going_on)),
-        sample(local, ask()),
+        sample(whole, ask(grammar=grammar, sampling=going_on)),
+        sample(whole, ask()),
         return_exceptions=True,
     )
     assert isinstance(bad, InvalidGrammar)
@@ -551,6 +583,7 @@ async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
     assert backend._engine is None
 
 
+@in_one_loop
 @pytest.mark.parametrize(
     "request_",
     [
@@ -563,11 +596,11 @@ async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
     ids=["empty", "nothing to sample", "negative", "too large", "bias"],
 )
 async def test_a_request_that_would_break_the_engine_is_refused(
-    small: LocalBackend, request_: GenerationRequest
+    shared: LocalBackend, request_: GenerationRequest
 ) -> None:
     with pytest.raises(Rejected, match=r"token|prompt"):
-        await run(small, request_)
-    await small.check()
+        await run(shared, request_)
+    await shared.check()
 
 
 async def test_several_backends_start_one_after_another_in_one_process(

@@ -4,14 +4,18 @@ An extreme is refused or served; the others get the tokens that they get alone.
 """
 
 import asyncio
+import dataclasses
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import pytest_asyncio
+import torch
 
-from adapters.base import GenerationRequest, SamplingParams
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from adapters.local.steps import step_sampler
 from adapters.local.steps.sampling import Warp
@@ -49,9 +53,29 @@ EXTREMES: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.fixture
-async def client(small: LocalBackend) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(Settings(), small)
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def backend(
+    small_config: BackendConfig,
+    make_tiny: Callable[[Path], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[LocalBackend]:
+    """Its context is a quarter of its cache, so that the longest answers end soon."""
+    torch.set_num_threads(1)
+    folder = make_tiny(tmp_path_factory.mktemp("short"))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 256}))
+    backend = LocalBackend(dataclasses.replace(small_config, model=str(folder)))
+    await backend.start()
+    yield backend
+    await backend.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(backend: LocalBackend) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(Settings(), backend)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
@@ -70,12 +94,17 @@ async def tokens(client: httpx.AsyncClient, place: int) -> list[int]:
     return list(one["token_ids"])
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def alone(client: httpx.AsyncClient) -> list[list[int]]:
+    return [await tokens(client, place) for place in range(len(OTHERS))]
+
+
 @pytest.mark.parametrize("field", EXTREMES)
-async def test_an_extreme_changes_nothing_for_others(client: httpx.AsyncClient, field: str) -> None:
-    places = range(len(OTHERS))
-    alone = [await tokens(client, place) for place in places]
+async def test_an_extreme_changes_nothing_for_others(
+    client: httpx.AsyncClient, alone: list[list[int]], field: str
+) -> None:
     extremes = [asyncio.create_task(post(client, {field: value})) for value in EXTREMES[field]]
-    beside = await asyncio.gather(*[tokens(client, place) for place in places])
+    beside = await asyncio.gather(*[tokens(client, place) for place in range(len(OTHERS))])
     answers = await asyncio.gather(*extremes)
     assert beside == alone
     for value, answer in zip(EXTREMES[field], answers, strict=True):
@@ -86,9 +115,10 @@ async def test_an_extreme_changes_nothing_for_others(client: httpx.AsyncClient, 
     assert any(answer.status_code == 200 for answer in answers)
 
 
-async def test_extremes_at_once_change_nothing_for_others(client: httpx.AsyncClient) -> None:
+async def test_extremes_at_once_change_nothing_for_others(
+    client: httpx.AsyncClient, alone: list[list[int]]
+) -> None:
     """All that is served, in one request after another and in pairs."""
-    alone = [await tokens(client, place) for place in range(len(OTHERS))]
     mixed: list[dict[str, Any]] = [
         {"temperature": 5e-324, "top_p": 0, "top_k": 2**63, "min_p": 1},
         {"temperature": 2, "top_k": 2**64 - 1, "top_p": 5e-324, "seed": -(2**63)},
@@ -104,7 +134,7 @@ async def test_extremes_at_once_change_nothing_for_others(client: httpx.AsyncCli
 
 
 async def test_a_row_that_fails_in_a_step_ends_alone(
-    small: LocalBackend, monkeypatch: pytest.MonkeyPatch
+    backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the fault is: what a batch cannot take, each row is asked for itself."""
     warp_of = step_sampler.sampling.warp_of
@@ -120,7 +150,7 @@ async def test_a_row_that_fails_in_a_step_ends_alone(
         return GenerationRequest(f"{place}", prompt, TOKENS, frozenset(), sampling, seed=place)
 
     async def run(request: GenerationRequest) -> list[int]:
-        return [t async for chunk in small.generate(request) for t in chunk.token_ids]
+        return [t async for chunk in backend.generate(request) for t in chunk.token_ids]
 
     requests = [ask(0), ask(1, presence_penalty=2.0), ask(2, temperature=0.0)]
     alone = [await run(request) for request in requests]

@@ -1,44 +1,63 @@
-"""Each test runs its program in a new process: imports last as long as the process."""
+"""Each test runs its program in a new process: imports last as long as the process.
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
+It is a fork of one that has imported what the program imports first: a second start of Python with
+torch would take seconds, and show the same.
+"""
+
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.forks import Forks
 
 UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy', 'torchvision')"
+Run = Callable[..., str]
 
 
-def run(program: str, packages: Path | None = None) -> str:
-    """What a program prints. packages: a folder with further packages that it can import."""
-    paths = [str(ROOT), *([str(packages)] if packages else [])]
-    done = subprocess.run(
-        [sys.executable, "-W", "error::RuntimeWarning", "-c", program],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+def forking(*modules: str) -> Iterator[Run]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONWARNINGS", "error::RuntimeWarning")
+        forks = Forks(*modules)
+
+    def run(program: str, packages: Path | None = None) -> str:
+        """What a program prints. packages: a folder with further packages that it can import."""
+        path = f"sys.path.insert(0, {str(packages)!r})\n" if packages else ""
+        fork = forks.start(program=path + program)
+        try:
+            status, printed, errors = fork.end()
+        finally:
+            fork.kill()
+        assert status == 0, errors
+        return printed.strip()
+
+    yield run
+    forks.close()
 
 
-def test_the_backend_imports_nothing_that_it_does_not_use() -> None:
+@pytest.fixture(scope="module")
+def after_backend() -> Iterator[Run]:
+    """Runs a program in a process that has imported the backend."""
+    yield from forking("adapters.local.opening")
+
+
+@pytest.fixture(scope="module")
+def after_torch() -> Iterator[Run]:
+    """Runs a program in a process that has imported torch."""
+    yield from forking("torch")
+
+
+def test_the_backend_imports_nothing_that_it_does_not_use(after_backend: Run) -> None:
     program = f"""
 import sys
 import adapters.local.opening
 print([name for name in {UNUSED} if name in sys.modules])
 """
-    assert run(program) == "[]"
+    assert after_backend(program) == "[]"
 
 
 def test_loading_and_the_first_steps_do_not_import_the_compiler(
-    make_tiny: Callable[[Path], Path], tmp_path: Path
+    after_backend: Run, make_tiny: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     program = f"""
 import asyncio, sys
@@ -56,20 +75,20 @@ async def main():
 asyncio.run(main())
 print([name for name in {UNUSED} if name in sys.modules])
 """
-    assert run(program) == "[]"
+    assert after_backend(program) == "[]"
 
 
-def test_the_compiler_works_after_the_backend_is_imported() -> None:
+def test_the_compiler_works_after_the_backend_is_imported(after_backend: Run) -> None:
     program = """
 import adapters.local.opening
 import torch
 compiled = torch.compile(lambda x: torch.vmap(lambda row: row + 1)(x) * 2, backend="eager")
 print(compiled(torch.ones(2)).tolist(), torch._dynamo.__file__ is not None)
 """
-    assert run(program) == "[4.0, 4.0] True"
+    assert after_backend(program) == "[4.0, 4.0] True"
 
 
-def test_a_compiler_that_is_imported_already_is_used() -> None:
+def test_a_compiler_that_is_imported_already_is_used(after_torch: Run) -> None:
     program = """
 import sys
 import torch._dynamo
@@ -79,10 +98,10 @@ with lean_imports(), without_compiler("cpu"):
     print(sys.modules["torch._dynamo"] is real and torch._dynamo is real)
 print(sys.modules["torch._dynamo"] is real)
 """
-    assert run(program) == "True\nTrue"
+    assert after_torch(program) == "True\nTrue"
 
 
-def test_functions_and_tensors_are_not_marked_on_a_cpu() -> None:
+def test_functions_and_tensors_are_not_marked_on_a_cpu(after_torch: Run) -> None:
     program = """
 import sys
 import torch
@@ -99,10 +118,10 @@ with without_compiler("cpu"):
     torch._dynamo.mark_static_address(torch.ones(1))
 print(first() + second() + third() + fourth(), "torch._dynamo" in sys.modules)
 """
-    assert run(program) == "10 False"
+    assert after_torch(program) == "10 False"
 
 
-def test_any_other_use_of_the_compiler_imports_it() -> None:
+def test_any_other_use_of_the_compiler_imports_it(after_torch: Run) -> None:
     program = """
 import sys
 import torch
@@ -112,7 +131,7 @@ with without_compiler("cpu"):
     print(hasattr(compiler, "__wrapped__"), compiler.config is not None)
 print(sys.modules["torch._dynamo"] is torch._dynamo is not compiler)
 """
-    assert run(program) == "False True\nTrue"
+    assert after_torch(program) == "False True\nTrue"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +146,7 @@ print(sys.modules["torch._dynamo"] is torch._dynamo is not compiler)
     ],
 )
 def test_what_imports_a_part_of_the_compiler_gets_the_real_one(
-    tmp_path: Path, context: str, imported: str
+    after_torch: Run, tmp_path: Path, context: str, imported: str
 ) -> None:
     (tmp_path / "user.py").write_text(f"{imported}\n")
     program = f"""
@@ -146,10 +165,10 @@ print(utils.counters is torch._dynamo.convert_frame.counters)
 compiled = torch.compile(lambda x: torch.vmap(lambda row: row + 1)(x) * 2, backend="eager")
 print(compiled(torch.ones(2)).tolist(), sys.meta_path == before)
 """
-    assert run(program, tmp_path) == "True\nTrue\nTrue\nTrue\n[4.0, 4.0] True"
+    assert after_torch(program, tmp_path) == "True\nTrue\nTrue\nTrue\n[4.0, 4.0] True"
 
 
-def test_the_backend_needs_no_package_for_images(tmp_path: Path) -> None:
+def test_the_backend_needs_no_package_for_images(after_torch: Run, tmp_path: Path) -> None:
     """transformers imports torchvision where it is installed, and torchvision the compiler."""
     (tmp_path / "torchvision").mkdir()
     (tmp_path / "torchvision/__init__.py").write_text("raise RuntimeError('not for this torch')\n")
@@ -161,20 +180,20 @@ import sys
 import adapters.local.opening
 print([name for name in {UNUSED} if name in sys.modules])
 """
-    assert run(program, tmp_path) == "[]"
+    assert after_torch(program, tmp_path) == "[]"
 
 
-def test_the_compiler_is_there_for_other_devices() -> None:
+def test_the_compiler_is_there_for_other_devices(after_torch: Run) -> None:
     program = """
 import torch
 from adapters.local.importing.imports import without_compiler
 with without_compiler("cuda"):
     print(torch._dynamo.__file__ is not None)
 """
-    assert run(program) == "True"
+    assert after_torch(program) == "True"
 
 
-def test_a_torch_without_compiler_is_left_alone() -> None:
+def test_a_torch_without_compiler_is_left_alone(after_torch: Run) -> None:
     program = """
 import sys
 import torch
@@ -183,19 +202,19 @@ imports._COMPILER = "torch.no_such_compiler"
 with imports.without_compiler("cpu"):
     print("torch._dynamo" in sys.modules or "torch.no_such_compiler" in sys.modules)
 """
-    assert run(program) == "False"
+    assert after_torch(program) == "False"
 
 
-def test_the_backend_does_not_list_what_transformers_contains() -> None:
+def test_the_backend_does_not_list_what_transformers_contains(after_backend: Run) -> None:
     program = """
 import sys
 import adapters.local.opening
 print(type(sys.modules["transformers"]).__name__, type(sys.modules["transformers.models"]).__name__)
 """
-    assert run(program) == "_Postponed _Postponed"
+    assert after_backend(program) == "_Postponed _Postponed"
 
 
-def test_transformers_has_all_it_contains_after_the_backend_is_imported() -> None:
+def test_transformers_has_all_it_contains_after_the_backend_is_imported(after_backend: Run) -> None:
     program = """
 import adapters.local.opening
 import transformers
@@ -206,10 +225,10 @@ print(GptOssForCausalLM is same, llama.LlamaConfig is transformers.LlamaConfig)
 print("GptOssConfig" in dir(transformers), hasattr(transformers, "no_such_name"))
 import transformers.tokenization_utils_fast
 """
-    assert run(program) == "True True\nTrue False"
+    assert after_backend(program) == "True True\nTrue False"
 
 
-def test_the_version_of_transformers_is_known() -> None:
+def test_the_version_of_transformers_is_known(after_backend: Run) -> None:
     program = """
 import adapters.local.opening
 import importlib.metadata
@@ -217,10 +236,10 @@ import transformers
 print(transformers.__version__ == importlib.metadata.version("transformers"))
 print(hasattr(transformers, "__wrapped__"), type(transformers).__name__)
 """
-    assert run(program) == "True\nFalse _Postponed"
+    assert after_backend(program) == "True\nFalse _Postponed"
 
 
-def test_a_transformers_that_is_imported_already_is_used() -> None:
+def test_a_transformers_that_is_imported_already_is_used(after_torch: Run) -> None:
     program = """
 import transformers
 from adapters.local.importing.postponed import postpone_contents
@@ -229,4 +248,4 @@ postpone_contents()
 import sys
 print(sys.modules["transformers"] is before, transformers.GptOssConfig.__name__)
 """
-    assert run(program) == "True GptOssConfig"
+    assert after_torch(program) == "True GptOssConfig"

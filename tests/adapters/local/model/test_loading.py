@@ -304,6 +304,7 @@ def test_nothing_but_the_weights_is_downloaded(tmp_path: Path, make_tiny: Maker)
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"not for transformers")
     code = (
+        "import adapters.local.opening\n"  # as the server imports it, which takes half the time
         "from adapters.local.model.loading import load\n"
         "from adapters.local.options import Options\n"
         "load('owner/gpt-oss', Options(device='cpu'), lambda *_: None)\n"

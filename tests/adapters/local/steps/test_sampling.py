@@ -17,7 +17,7 @@ CPU = torch.device("cpu")
 GOLDEN = (5**0.5 - 1) / 2
 
 
-def spread(logits: torch.Tensor, params: SamplingParams, draws: int = 4000) -> Counter[int]:
+def spread(logits: torch.Tensor, params: SamplingParams, draws: int = 1000) -> Counter[int]:
     """How often each column of one row comes when the pairs of random numbers are evenly spread."""
     index = torch.arange(draws, dtype=torch.float64)
     uniforms = torch.stack([(index + 0.5) / draws, (index * GOLDEN) % 1], 1)
@@ -72,7 +72,7 @@ def test_draws_follow_the_distribution(
     counts = spread(logits, params)
     assert set(counts) <= set(expected)
     for column, share in expected.items():
-        assert counts[column] / 4000 == pytest.approx(share, abs=0.005)
+        assert counts[column] / 1000 == pytest.approx(share, abs=0.003)
 
 
 SHAPES = {
@@ -84,29 +84,47 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(
-    ("params", "draws", "tokens"),
-    [
-        (SamplingParams(top_p=0.8), 2, 100_000),
-        (SamplingParams(top_p=0.8), 4, 20_000),
-        (SamplingParams(top_p=0.9, min_p=0.1), 2, 20_000),
-        (SamplingParams(top_p=0.9, min_p=0.1), 4, 20_000),
-    ],
-    ids=str,
-)
-def test_many_tokens_have_the_exact_distribution(
-    shape: str, params: SamplingParams, draws: int, tokens: int
-) -> None:
-    logits, batch = SHAPES[shape], 1000
+def test_a_hundred_thousand_tokens_have_the_exact_distribution(shape: str) -> None:
+    logits, params, batch, tokens = SHAPES[shape], SamplingParams(top_p=0.8), 1000, 100_000
     generator, counts = torch.Generator().manual_seed(1), Counter[int]()
     warp = warp_of([params] * batch, CPU)
     for _ in range(tokens // batch):
-        uniforms = torch.rand(batch, draws, dtype=torch.float64, generator=generator)
+        uniforms = torch.rand(batch, 2, dtype=torch.float64, generator=generator)
         counts.update(draw(logits.expand(batch, -1).contiguous(), warp, uniforms).tolist())
     expected = reference(logits, params)
     assert set(counts) <= set(expected)
     observed = [counts[column] for column in expected]
     assert chisquare(observed, [tokens * share for share in expected.values()]).pvalue > 0.001
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "params", [SamplingParams(top_p=0.8), SamplingParams(top_p=0.9, min_p=0.1)]
+)
+@pytest.mark.parametrize("draws", [2, 4])
+def test_many_tokens_have_the_exact_distribution(
+    shape: str, params: SamplingParams, draws: int
+) -> None:
+    """Points of a Sobol sequence leave a tenth of the squares that independent numbers leave.
+
+    Thus few tokens show a small bias: one that shifts each of 200 columns by 4 %, each of two by
+    0.5 %.
+    """
+    logits, batch = SHAPES[shape], 1024
+    tokens = 8 * batch if shape in ("flat", "steps") else 4 * batch  # those of many columns
+    points = torch.quasirandom.SobolEngine(draws, scramble=True, seed=1)
+    warp, counts = warp_of([params] * batch, CPU), Counter[int]()
+    for _ in range(tokens // batch):
+        uniforms = points.draw(batch, dtype=torch.float64)
+        counts.update(draw(logits.expand(batch, -1).contiguous(), warp, uniforms).tolist())
+    expected = reference(logits, params)
+    assert set(counts) <= set(expected)
+    squares = sum(
+        (counts[column] - tokens * share) ** 2 / (tokens * share)
+        for column, share in expected.items()
+    )
+    # Independent numbers would give 1 for each degree of freedom.
+    assert squares / (len(expected) - 1) < 400 / tokens
 
 
 @given(
