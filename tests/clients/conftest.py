@@ -1,61 +1,75 @@
 """A real server process on a free port, with the scripted engine, and clients from npm."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
+from tests.forks import COMMAND, SERVE, Fork, Forks
 from tests.node import installed
 
-ROOT = Path(__file__).parents[2]
+LOGGING = f"import os; os.dup2(os.open({{path!r}}, os.O_WRONLY | os.O_CREAT), 2); {COMMAND}"
+"""The command line, with its log in a file."""
 
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
+DEFAULTS = ("--log-level", "warning", "--hosted-tools", "none")
+
+Process = Fork | subprocess.Popen[str]
+Start = Callable[..., tuple[Fork, str]]
 Serve = Callable[..., str]
 Install = Callable[[str], Path]
 RunScript = Callable[..., Any]
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    opened = Forks(*SERVE, "mcp.server.mcpserver")
+    yield opened
+    opened.close()
+
+
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
+def start(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts servers: script lines and further options in, the process and the base URL out.
 
-    Without lines the options name a backend. stderr: the file that gets the log, where a test wants
-    to see it.
+    Without lines the options name a backend. A server has the hosted tools that the options name:
+    to start all takes ten times as long as the rest. log: the file that gets the log, where a test
+    wants to see it.
     """
-    processes: list[subprocess.Popen[str]] = []
+    processes: list[Fork] = []
 
     def start(
-        lines: list[dict[str, Any]] | None, *options: str, stderr: IO[bytes] | None = None
-    ) -> tuple[subprocess.Popen[str], str]:
+        lines: list[dict[str, Any]] | None, *options: str, log: Path | None = None
+    ) -> tuple[Fork, str]:
         if lines is not None:
             script = tmp_path_factory.mktemp("script") / "script.jsonl"
             script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
             options = ("--backend", "scripted", "--script", str(script), *options)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "server", "serve", "--port", "0", *options],
-            cwd=ROOT,
-            env=os.environ | {"GPT_OSS_LOG_LEVEL": "warning"},
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        )
+        arguments = ("serve", "--port", "0", *DEFAULTS, *options)
+        program = LOGGING.format(path=str(log)) if log else COMMAND
+        process = forks.start(*arguments, program=program)
         processes.append(process)
-        assert process.stdout is not None
-        ready = process.stdout.readline()
-        assert ready.startswith("Serving "), ready
-        return process, f"{ready.split()[-1]}/v1"
+        return process, url_of(process)
 
     yield start
     for process in processes:
         process.send_signal(signal.SIGINT)
     for process in processes:
-        process.communicate(timeout=60)
+        if not process.stdout.closed:
+            sys.stderr.write(process.end()[2])
+        process.kill()
+
+
+def url_of(process: Process) -> str:
+    """The base URL of a server, as soon as it serves."""
+    assert process.stdout is not None
+    ready = process.stdout.readline()
+    assert ready.startswith("Serving "), ready
+    return f"{ready.split()[-1]}/v1"
 
 
 @pytest.fixture(scope="module")

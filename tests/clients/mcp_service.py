@@ -1,7 +1,10 @@
 """A server process with an MCP server that its operator configures, for tests of clients."""
 
-import sys
-from collections.abc import Iterator
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +12,16 @@ import pytest
 from openai import OpenAI
 
 from tests.clients.conftest import Start
-from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
+from tests.forks import Fork, Forks
+from tests.server.tools.mcp.conftest import SERVERS, START_SECONDS, free_port
 
-__all__ = ["processes", "service"]  # fixtures
+__all__ = ["service", "start_tools"]  # fixtures
+
+PROGRAM = """
+import os, runpy
+os.environ.update({environment!r})
+runpy.run_path({path!r}, run_name="__main__")
+"""
 
 SECRET = "a-very-secret-token-of-the-client"
 BEARER = "a-very-secret-authorization-of-the-client"
@@ -31,6 +41,42 @@ LINES = [
 ]
 
 
+StartTools = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def start_tools(forks: Forks) -> Iterator[StartTools]:
+    """Starts MCP servers of the SDK: a transport and environment in, the URL out."""
+    started: list[Fork] = []
+
+    def start_tools(transport: str = "http", **environment: str) -> str:
+        port = free_port()
+        program = PROGRAM.format(environment=environment, path=str(SERVERS / "tools.py"))
+        started.append(forks.start(transport, str(port), program=program))
+        wait_for(port)
+        return f"http://127.0.0.1:{port}/{'mcp' if transport == 'http' else transport}"
+
+    yield start_tools
+    for process in started:
+        with suppress(ProcessLookupError):  # a test may have killed it
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.kill()
+
+
+def wait_for(port: int) -> None:
+    """Wait until a process accepts connections."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            assert time.monotonic() < deadline, "the server does not listen"
+            time.sleep(0.02)
+        else:
+            return
+
+
 @dataclass
 class Service:
     """A server, its store and its log."""
@@ -43,18 +89,17 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(
-    start: Start, processes: Processes, tmp_path_factory: pytest.TempPathFactory
+    start: Start, start_tools: StartTools, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("mcp")
-    port = free_port()
-    processes.start([sys.executable, str(SERVERS / "tools.py"), "http", str(port)], port)
-    file = folder / "mcp.toml"
-    url = f"http://127.0.0.1:{port}/mcp"
+    file, url = folder / "mcp.toml", start_tools()
     headers = f'headers = {{ X-Operator = "{OPERATORS}" }}'
     file.write_text(f'[servers.tools]\nurl = "{url}"\nallow_private = true\n{headers}\n')
     log, store = folder / "log", folder / "store.db"
-    with open(log, "wb") as stderr:
-        options = ("--mcp", str(file), "--store", f"sqlite:///{store}", "--log-level", "debug")
-        _, base_url = start(LINES, *options, stderr=stderr)
-        with OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
-            yield Service(client, url, store, log)
+    options = (
+        *("--hosted-tools", "mcp", "--mcp", str(file)),
+        *("--store", f"sqlite:///{store}", "--log-level", "debug"),
+    )
+    _, base_url = start(LINES, *options, log=log)
+    with OpenAI(base_url=base_url, api_key="none", max_retries=0) as client:
+        yield Service(client, url, store, log)

@@ -14,9 +14,9 @@ from agents.mcp import MCPServerStreamableHttp
 
 from tests.clients.agents_sdk import run_config
 from tests.clients.conftest import Serve
-from tests.clients.mcp_service import LINES, Service, processes, service
+from tests.clients.mcp_service import LINES, Service, service, start_tools
 
-__all__ = ["processes", "service"]  # fixtures
+__all__ = ["service", "start_tools"]  # fixtures
 
 FLAT = [{**line, **{key: line[key].replace("tools__add", "add") for key in line}} for line in LINES]
 

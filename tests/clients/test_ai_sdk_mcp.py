@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.clients.conftest import RunScript
-from tests.clients.mcp_service import ARGUMENTS, Service, processes, service
+from tests.clients.mcp_service import ARGUMENTS, Service, service, start_tools
 
-__all__ = ["processes", "service"]  # fixtures
+__all__ = ["service", "start_tools"]  # fixtures
 
 
 @pytest.fixture(scope="module")

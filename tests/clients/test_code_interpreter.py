@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,8 @@ from openai import APIStatusError, OpenAI
 from openai.types.responses import Response
 
 from tests.clients.agents_sdk import run_config
-from tests.clients.conftest import RunScript
-
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
+from tests.clients.conftest import RunScript, Start
+from tests.forks import Fork
 
 MODEL = "gpt-oss-test"
 START = "<|start|>assistant"
@@ -52,16 +51,27 @@ COUNT = [
     {"prompt_contains": "<|message|>first 3", "completion": thought("Go on.") + call(CELLS[1])},
     {"prompt_contains": "Count", "completion": thought("Think.") + call(CELLS[0])},
 ]
+ADD = [
+    {"prompt_contains": "<|message|>sum 6", "completion": answer("Six.")},
+    {
+        "prompt_contains": "Add.",
+        "completion": call("print('sum', sum(map(int, open('/mnt/data/a.csv').read().split())))"),
+    },
+]
+STATE = [
+    {"prompt_contains": "<|message|>has 3", "completion": answer("Three.")},
+    {"prompt_contains": "Read x.", "completion": call("print('has', x)")},
+    {"prompt_contains": "<|message|>set", "completion": answer("Set.")},
+    {"prompt_contains": "Set x.", "completion": call("x = 3\nprint('set')")},
+]
 
 
 @pytest.fixture(scope="module")
 def base_url(start: Start) -> str:
-    return with_python(start, COUNT)[1]
+    return with_python(start, [*COUNT, *ADD, *STATE])[1]
 
 
-def with_python(
-    start: Start, lines: list[dict[str, Any]], *options: str
-) -> tuple[subprocess.Popen[str], str]:
+def with_python(start: Start, lines: list[dict[str, Any]], *options: str) -> tuple[Fork, str]:
     """A server that runs Python; the test is skipped where this machine cannot confine it."""
     process, url = start(lines, "--served-model-name", MODEL, "--hosted-tools", "python", *options)
     python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
@@ -166,56 +176,33 @@ def check_call(events: list[dict[str, Any]], cell: str, logs: str) -> None:
     assert last["item"]["container_id"].startswith("cntr_")
 
 
-def test_an_uploaded_file_is_read_in_a_container_of_the_client(start: Start) -> None:
-    lines = [
-        {"prompt_contains": "<|message|>sum 6", "completion": answer("Six.")},
-        {
-            "prompt_contains": "Add",
-            "completion": call(
-                "print('sum', sum(map(int, open('/mnt/data/a.csv').read().split())))"
-            ),
-        },
-    ]
-    _, url = with_python(start, lines)
-    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
-        file = client.files.create(file=("a.csv", b"1 2 3"), purpose="user_data")
-        auto: Any = {"type": "auto", "file_ids": [file.id]}
-        container = client.containers.create(name="mine", file_ids=[file.id])
-        for where in (auto, container.id):
-            tool: Any = {"type": "code_interpreter", "container": where}
-            made = client.responses.create(model=MODEL, input="Add.", tools=[tool])
-            assert made.output_text == "Six."
-        names = [each.path for each in client.containers.files.list(container.id)]
-        assert names == ["/mnt/data/a.csv"]
-        uploaded = client.containers.files.create(container.id, file=("b.txt", b"b"))
-        client.containers.files.delete(uploaded.id, container_id=container.id)
-        with pytest.raises(APIStatusError, match="cntr_none"):
-            client.responses.create(
-                model=MODEL,
-                input="Add.",
-                tools=[{"type": "code_interpreter", "container": "cntr_none"}],
-            )
-
-
-STATE = [
-    {"prompt_contains": "<|message|>has 3", "completion": answer("Three.")},
-    {"prompt_contains": "Read x.", "completion": call("print('has', x)")},
-    {"prompt_contains": "<|message|>set", "completion": answer("Set.")},
-    {"prompt_contains": "Set x.", "completion": call("x = 3\nprint('set')")},
-]
-
-
-def test_a_conversation_keeps_its_container_and_its_variables(start: Start) -> None:
-    _, url = with_python(start, STATE)
-    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
-        conversation = client.conversations.create().id
-        first, second = (
-            client.responses.create(
-                model=MODEL, input=text, tools=[TOOL], conversation=conversation
-            )
-            for text in ("Set x.", "Read x.")
+def test_an_uploaded_file_is_read_in_a_container_of_the_client(client: OpenAI) -> None:
+    file = client.files.create(file=("a.csv", b"1 2 3"), purpose="user_data")
+    auto: Any = {"type": "auto", "file_ids": [file.id]}
+    container = client.containers.create(name="mine", file_ids=[file.id])
+    for where in (auto, container.id):
+        tool: Any = {"type": "code_interpreter", "container": where}
+        made = client.responses.create(model=MODEL, input="Add.", tools=[tool])
+        assert made.output_text == "Six."
+    names = [each.path for each in client.containers.files.list(container.id)]
+    assert names == ["/mnt/data/a.csv"]
+    uploaded = client.containers.files.create(container.id, file=("b.txt", b"b"))
+    client.containers.files.delete(uploaded.id, container_id=container.id)
+    with pytest.raises(APIStatusError, match="cntr_none"):
+        client.responses.create(
+            model=MODEL,
+            input="Add.",
+            tools=[{"type": "code_interpreter", "container": "cntr_none"}],
         )
-        other = client.responses.create(model=MODEL, input="Set x.", tools=[TOOL])
+
+
+def test_a_conversation_keeps_its_container_and_its_variables(client: OpenAI) -> None:
+    conversation = client.conversations.create().id
+    first, second = (
+        client.responses.create(model=MODEL, input=text, tools=[TOOL], conversation=conversation)
+        for text in ("Set x.", "Read x.")
+    )
+    other = client.responses.create(model=MODEL, input="Set x.", tools=[TOOL])
     assert [first.output_text, second.output_text] == ["Set.", "Three."]
     containers = [
         item.container_id
@@ -314,8 +301,7 @@ def test_a_chat_completion_shows_reasoning_and_content_only(client: OpenAI) -> N
 def test_a_server_whose_sandbox_is_off_says_why(start: Start, tmp_path: Path) -> None:
     options = ("--hosted-tools", "python", "--python-sandbox", "http://127.0.0.1:9")
     log = tmp_path / "log"
-    with log.open("wb") as stderr:
-        _, url = start(COUNT, *options, "--log-level", "info", stderr=stderr)
+    _, url = start(COUNT, *options, "--log-level", "info", log=log)
     with httpx.Client(base_url=url) as http:
         ready = http.get(f"{url.removesuffix('/v1')}/ready")
         refused = http.post("/responses", json={"input": "Count.", "tools": [TOOL]})

@@ -8,8 +8,7 @@ import json
 import os
 import select
 import signal
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,14 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
+from tests.clients.conftest import Start
+from tests.forks import Fork
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}
 MOST_SECONDS = 60
 """When a test gives up."""
+AT_ONCE = 12
+"""Answers with a process each: more than are started at the same time."""
 
 
 def call(code: str) -> str:
@@ -37,9 +39,7 @@ LONG = 'import subprocess; subprocess.run(["sleep", "4711"])'
 LINES = [{"prompt_contains": "Wait", "completion": call(LONG)}]
 
 
-def with_python(
-    start: Start, lines: list[dict[str, Any]], *options: str
-) -> tuple[subprocess.Popen[str], str]:
+def with_python(start: Start, lines: list[dict[str, Any]], *options: str) -> tuple[Fork, str]:
     """A server that runs Python; the test is skipped where this machine cannot confine it."""
     process, url = start(lines, "--hosted-tools", "python", *options)
     python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
@@ -143,8 +143,14 @@ def test_nothing_of_a_killed_server_goes_on(start: Start, tmp_path: Path) -> Non
     assert "stopped before" in stored["error"]["message"]
 
 
-def test_a_cancelled_answer_ends_its_cell(start: Start) -> None:
-    process, url = with_python(start, LINES)
+@pytest.fixture(scope="module")
+def waiting(start: Start) -> tuple[Fork, str]:
+    """A server for tests that leave no cell behind."""
+    return with_python(start, LINES)
+
+
+def test_a_cancelled_answer_ends_its_cell(waiting: tuple[Fork, str]) -> None:
+    process, url = waiting
     body = {"input": "Wait.", "tools": [TOOL], "background": True, "stream": True}
     with httpx.Client(base_url=url, timeout=60) as http:
         with http.stream("POST", "/responses", json=body) as stream:
@@ -160,8 +166,8 @@ def test_a_cancelled_answer_ends_its_cell(start: Start) -> None:
 
 
 @pytest.mark.parametrize("path", ["/responses", "/chat/completions"])
-def test_a_client_that_leaves_ends_its_cell(start: Start, path: str) -> None:
-    process, url = with_python(start, LINES)
+def test_a_client_that_leaves_ends_its_cell(waiting: tuple[Fork, str], path: str) -> None:
+    process, url = waiting
     body: dict[str, Any] = {"stream": True, "tools": [TOOL]}
     with httpx.Client(base_url=url, timeout=60) as http:
         if path == "/responses":
@@ -188,7 +194,7 @@ def test_a_stopped_server_ends_its_cells(start: Start) -> None:
     process.wait()
 
 
-async def test_fifty_answers_at_once_have_states_of_their_own(start: Start) -> None:
+async def test_answers_at_once_have_states_of_their_own(start: Start) -> None:
     def turns(name: str) -> list[dict[str, Any]]:
         return [
             {"prompt_contains": f"<|message|>has {name}", "completion": answer(f"Done {name}.")},
@@ -199,7 +205,7 @@ async def test_fifty_answers_at_once_have_states_of_their_own(start: Start) -> N
             },
         ]
 
-    names = [f"number{index:02}" for index in range(50)]
+    names = [f"number{index:02}" for index in range(AT_ONCE)]
     _, url = with_python(start, [line for name in names for line in turns(name)])
     async with AsyncOpenAI(base_url=url, api_key="any", max_retries=0, timeout=300) as client:
         made = await asyncio.gather(
@@ -210,4 +216,4 @@ async def test_fifty_answers_at_once_have_states_of_their_own(start: Start) -> N
         )
     assert [each.output_text for each in made] == [f"Done {name}." for name in names]
     containers = {each.output[0].container_id for each in made}  # type: ignore[union-attr]
-    assert len(containers) == 50
+    assert len(containers) == AT_ONCE

@@ -1,12 +1,12 @@
 """The Codex CLI against a real server process: a turn with a command, by HTTP and by WebSocket."""
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.clients.codex_cli import MODEL, run_codex
+from tests.clients.conftest import Start
 
 SCRIPT = [
     {
@@ -25,14 +25,13 @@ SCRIPT = [
 @pytest.mark.parametrize("websockets", [False, True])
 def test_a_command_is_run_and_its_output_returned(
     install: Callable[[str], Path],
-    start: Callable[..., tuple[subprocess.Popen[str], str]],
+    start: Start,
     tmp_path: Path,
     websockets: bool,
 ) -> None:
     log = tmp_path / "server.log"
-    with log.open("wb") as stderr:
-        options = ("--served-model-name", MODEL, "--log-level", "info")
-        _, base_url = start(SCRIPT, *options, stderr=stderr)
+    options = ("--served-model-name", MODEL, "--log-level", "info")
+    _, base_url = start(SCRIPT, *options, log=log)
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "note.txt").write_text("a wombat\n")

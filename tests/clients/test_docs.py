@@ -5,14 +5,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openai import OpenAI
 
+from tests.clients.conftest import DEFAULTS, url_of
 from tests.documentation import README, ROOT, blocks, commands
+from tests.forks import Forks
 
 CLIENTS = ROOT / "docs/clients.md"
 BACKENDS = ROOT / "docs/backends.md"
@@ -56,7 +58,7 @@ EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
-    return serve(SCRIPT, "--served-model-name", MODEL)
+    return serve(SCRIPT, "--served-model-name", MODEL, "--hosted-tools", "python")
 
 
 def test_every_example_is_run() -> None:
@@ -65,22 +67,28 @@ def test_every_example_is_run() -> None:
     assert there == {(page, index) for page, index, _ in EXAMPLES}
 
 
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Forks]:
+    """Runs programs with a package that all import, which takes most of their time."""
+    opened = Forks("openai.resources")
+    yield opened
+    opened.close()
+
+
 @pytest.mark.parametrize(
     ("page", "index", "shown"), EXAMPLES, ids=[f"{page.stem}-{n}" for page, n, _ in EXAMPLES]
 )
-def test_an_example_in_python(page: Path, index: int, shown: list[str], base_url: str) -> None:
+def test_an_example_in_python(
+    page: Path, index: int, shown: list[str], base_url: str, programs: Forks
+) -> None:
     code = blocks(page, "python")[index]
     assert ADDRESS in code
-    done = subprocess.run(
-        [sys.executable, "-c", code.replace(ADDRESS, base_url)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    program = programs.start(program=code.replace(ADDRESS, base_url))
+    status, out, err = program.end()
+    program.kill()
+    assert status == 0, err
     for part in shown:
-        assert part in done.stdout
+        assert part in out
 
 
 def test_an_example_in_javascript(install: Callable[[str], Path], base_url: str) -> None:
@@ -109,9 +117,19 @@ def test_an_example_for_curl(page: Path, base_url: str) -> None:
     assert "Welcome!" in done.stdout
 
 
-def test_the_example_of_a_backend(
-    start: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """The base URL of a server whose interpreter is started for it."""
+    options = ("--port", "0", *DEFAULTS, *options)
+    command = [sys.executable, "-m", "server", "serve", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield url_of(process)
+        finally:
+            process.terminate()
+
+
+def test_the_example_of_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = blocks(BACKENDS, "python")
     (toml,) = blocks(BACKENDS, "toml")
     ((group, entries),) = tomllib.loads(toml)["project"]["entry-points"].items()
@@ -122,8 +140,10 @@ def test_the_example_of_a_backend(
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: count-backend\nVersion: 1\n")
     (installed / "entry_points.txt").write_text(f"[{group}]\n{name} = {target}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    _, url = start(None, "--backend", name, "--model", "any", "--store", "memory")
-    with OpenAI(base_url=url, api_key="none") as client:
+    with (
+        serving("--backend", name, "--model", "any", "--store", "memory") as url,
+        OpenAI(base_url=url, api_key="none") as client,
+    ):
         whole = client.responses.create(model="any", input="Hello!")
         assert whole.output_text == f"{whole.usage.input_tokens} tokens"
         cut = client.responses.create(model="any", input="Hello!", max_output_tokens=4)

@@ -2,40 +2,42 @@
 weights prefer `search` among the three functions.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from openai import OpenAI
+import pytest_asyncio
+from openai import AsyncOpenAI
 
-from benchmarks.constrained import PREFERRED, write_model
+from benchmarks.constrained import PREFERRED, serving, write_model
+from benchmarks.drawn_requests import MODEL
 from harmony.tokenizer import encode
 
-MODEL = "gpt-oss-test"
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 SEARCH_LOGIT = 12.0
 WORD = "browser"
 WORD_LOGIT = 21.0
 
 
-@pytest.fixture(scope="module")
-def client(serve: Callable[..., str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[AsyncOpenAI]:
     folder = tmp_path_factory.mktemp("model")
     # Where the grammar lets the model choose, it calls `search` and looks for the word.
     (search,), (word,) = encode(".search"), encode(WORD)
     write_model(folder, PREFERRED | {search: SEARCH_LOGIT, word: WORD_LOGIT})
-    options = ("--backend-option", "device=cpu", "--store", "memory")
-    url = serve(
-        None,
-        *("--backend", "transformers", "--model", str(folder), "--served-model-name", MODEL),
-        *options,
-    )
-    with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+    async with (
+        serving(folder) as (http, _),
+        AsyncOpenAI(
+            base_url=str(http.base_url.join("/v1")), api_key="any", max_retries=0
+        ) as client,
+    ):
         yield client
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_forced_call_is_a_search(client: OpenAI, seed: int) -> None:
-    made = client.responses.create(
+async def test_a_forced_call_is_a_search(client: AsyncOpenAI, seed: int) -> None:
+    made = await client.responses.create(
         model=MODEL,
         input="Where?",
         tools=[{"type": "web_search"}],

@@ -12,9 +12,10 @@ import pytest
 from openai import OpenAI
 
 from tests.clients.conftest import Start
-from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
+from tests.clients.mcp_service import StartTools, start_tools
+from tests.server.tools.mcp.conftest import SERVERS
 
-__all__ = ["processes"]  # a fixture
+__all__ = ["start_tools"]  # a fixture
 
 CALL = "<|channel|>commentary to=functions.tools__{} <|constrain|>json<|message|>{}<|call|>"
 LINES = [
@@ -35,21 +36,20 @@ def ask(client: OpenAI, text: str, **fields: Any) -> Any:
     return client.responses.create(model="scripted", input=text, tools=[TOOL], **fields)
 
 
-def configure(transport: str, processes: Processes, folder: Path) -> tuple[list[str], Path]:
+def configure(transport: str, start_tools: StartTools, folder: Path) -> tuple[list[str], Path]:
     """A server in the operator's file: the gateway's options, and the file that a call writes."""
     file, hanging = folder / "mcp.toml", folder / "hanging"
-    program = [sys.executable, str(SERVERS / "tools.py"), transport]
     lines = ["[servers.tools]"]
     if transport == "stdio":
         paths = f'HANGING = "{hanging}", CHILD = "{folder / "child"}"'
+        program = [sys.executable, str(SERVERS / "tools.py"), transport]
         lines += [f"command = {program}", f"env = {{ {paths} }}"]
     else:
-        port = free_port()
-        processes.start([*program, str(port)], port, {"HANGING": str(hanging)})
-        path = "mcp" if transport == "http" else "sse"
-        lines += [f'url = "http://127.0.0.1:{port}/{path}"', "allow_private = true"]
+        url = start_tools(transport, HANGING=str(hanging))
+        lines += [f'url = "{url}"', "allow_private = true"]
     file.write_text("\n".join(lines))
-    return ["--mcp", str(file), "--store", f"sqlite:///{folder / 'store.db'}"], hanging
+    store = f"sqlite:///{folder / 'store.db'}"
+    return ["--hosted-tools", "mcp", "--mcp", str(file), "--store", store], hanging
 
 
 def wait_for_call(hanging: Path) -> int:
@@ -70,9 +70,9 @@ def wait_for_end(pidfd: int) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_killed_mcp_server_fails_its_call_alone(
-    transport: str, start: Start, processes: Processes, tmp_path: Path
+    transport: str, start: Start, start_tools: StartTools, tmp_path: Path
 ) -> None:
-    options, hanging = configure(transport, processes, tmp_path)
+    options, hanging = configure(transport, start_tools, tmp_path)
     _, url = start(LINES, *options)
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         added = ask(client, "add")
@@ -92,9 +92,9 @@ def test_a_killed_mcp_server_fails_its_call_alone(
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_killed_gateway_leaves_a_failed_response(
-    transport: str, start: Start, processes: Processes, tmp_path: Path
+    transport: str, start: Start, start_tools: StartTools, tmp_path: Path
 ) -> None:
-    options, hanging = configure(transport, processes, tmp_path)
+    options, hanging = configure(transport, start_tools, tmp_path)
     gateway, url = start(LINES, *options)
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         response_id = ask(client, "wait", background=True).id
@@ -106,7 +106,7 @@ def test_a_killed_gateway_leaves_a_failed_response(
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         response = client.responses.retrieve(response_id)
         deadline = time.monotonic() + WAIT_SECONDS
-        while response.status == "in_progress" and time.monotonic() < deadline:
+        while response.status in ("queued", "in_progress") and time.monotonic() < deadline:
             response = client.responses.retrieve(response_id)
         assert response.status == "failed"
         assert response.error is not None
@@ -118,9 +118,9 @@ def test_a_killed_gateway_leaves_a_failed_response(
 @pytest.mark.parametrize("text", ["wait", "get stuck"])
 @pytest.mark.skipif(sys.platform != "linux", reason="waits by pidfd")
 def test_a_program_ends_with_its_killed_gateway(
-    text: str, start: Start, processes: Processes, tmp_path: Path
+    text: str, start: Start, start_tools: StartTools, tmp_path: Path
 ) -> None:
-    options, hanging = configure("stdio", processes, tmp_path)
+    options, hanging = configure("stdio", start_tools, tmp_path)
     gateway, url = start(LINES, *options)
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         ask(client, text, background=True)

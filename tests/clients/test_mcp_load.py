@@ -1,7 +1,6 @@
 """MCP servers that hang: other answers go on, and a cancelled answer ends its call."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,14 @@ import pytest
 from openai import AsyncOpenAI
 
 from tests.clients.conftest import Serve
-from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
+from tests.clients.mcp_service import StartTools, start_tools
 
-__all__ = ["processes"]  # a fixture
+__all__ = ["start_tools"]  # a fixture
 
 ANSWER = "<|channel|>final<|message|>Done.<|return|>"
-LABELS = ("one", "two", "three", "four")
+LABELS = ("one", "two", "three")
+"""Servers that answer, while calls of the others hang: for ever, or until their time limit."""
+HANGING = ("four", "limited")
 
 
 def call(function: str, arguments: str = "{}") -> str:
@@ -25,6 +26,7 @@ def call(function: str, arguments: str = "{}") -> str:
 LINES = [
     {"prompt_contains": "to=assistant", "completion": ANSWER},
     {"prompt_contains": "please wait", "completion": call("four__hang")},
+    {"prompt_contains": "wait a second", "completion": call("limited__hang")},
     *(
         {"prompt_contains": f"use {label}", "completion": call(f"{label}__add", '{"a":1}')}
         for label in LABELS
@@ -33,18 +35,18 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def base_url(serve: Serve, processes: Processes, tmp_path_factory: pytest.TempPathFactory) -> str:
+def base_url(
+    serve: Serve, start_tools: StartTools, tmp_path_factory: pytest.TempPathFactory
+) -> str:
     file = Path(tmp_path_factory.mktemp("mcp")) / "mcp.toml"
-    tables = []
-    for label in LABELS:
-        port = free_port()
-        processes.start([sys.executable, str(SERVERS / "tools.py"), "http", str(port)], port)
-        tables.append(
-            f'[servers.{label}]\nurl = "http://127.0.0.1:{port}/mcp"\nallow_private = true\n'
-            'require_approval = "never"\n'
-        )
-    file.write_text("\n".join(tables))
-    return serve(LINES, "--mcp", str(file), "--tool-timeout", "mcp=20", "--max-running", "8")
+    answering, hanging = start_tools(), start_tools()
+    tables = [
+        f'[servers.{label}]\nurl = "{url}"\nallow_private = true\nrequire_approval = "never"\n'
+        for labels, url in ((LABELS, answering), (HANGING, hanging))
+        for label in labels
+    ]
+    file.write_text("\n".join([*tables, "timeout = 1.0"]))
+    return serve(LINES, "--hosted-tools", "mcp", "--mcp", str(file), "--max-running", "8")
 
 
 def entry(label: str) -> Any:
@@ -58,7 +60,10 @@ async def answered(client: AsyncOpenAI, label: str, text: str) -> Any:
 async def test_a_server_that_hangs_delays_no_other_answer(base_url: str) -> None:
     async with AsyncOpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
         hanging = [asyncio.create_task(answered(client, "four", "please wait")) for _ in range(25)]
-        labels = LABELS[:3] * 25
+        limited = [
+            asyncio.create_task(answered(client, "limited", "wait a second")) for _ in range(15)
+        ]
+        labels = LABELS * 10
         others = await asyncio.gather(
             *(answered(client, label, f"use {label}") for label in labels)
         )
@@ -71,11 +76,17 @@ async def test_a_server_that_hangs_delays_no_other_answer(base_url: str) -> None
                 "message",
             ]
             assert answer.output[1].output == "2"
-        for answer in await asyncio.gather(*hanging):
+        # Nor do they delay those whose calls hung until their time limit.
+        for answer in await asyncio.gather(*limited):
             call_item = answer.output[1]
             assert call_item.status == "failed"
             assert call_item.error.type == "mcp_protocol_error"
+            assert "more than 1 seconds" in call_item.error.message
             assert answer.output_text == "Done."
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.wait(hanging)
 
 
 async def test_a_cancelled_answer_ends_its_call(base_url: str) -> None:

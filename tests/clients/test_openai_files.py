@@ -1,21 +1,20 @@
 """Files of openai's SDK, against real server processes: their memory, and restarts."""
 
 import signal
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from openai import APIStatusError, OpenAI
 
-Start = Callable[..., tuple[subprocess.Popen[str], str]]
+from tests.clients.conftest import Start
+from tests.forks import Fork
 
 LARGE = 200 * 1024 * 1024
 MORE_MEMORY = 64 * 1024 * 1024
 """What one large upload and download may cost beside the server's own memory."""
 
 
-def peak_memory(process: subprocess.Popen[str]) -> int:
+def peak_memory(process: Fork) -> int:
     """The most resident memory that a process has had, in bytes."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) * 1024

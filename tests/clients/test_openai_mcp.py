@@ -14,11 +14,11 @@ from tests.clients.mcp_service import (
     OPERATORS,
     SECRET,
     Service,
-    processes,
     service,
+    start_tools,
 )
 
-__all__ = ["processes", "service"]  # fixtures
+__all__ = ["service", "start_tools"]  # fixtures
 
 TOOL: Any = {
     "type": "mcp",

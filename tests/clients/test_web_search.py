@@ -52,7 +52,7 @@ SCRIPT = [
 
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
-    return serve(SCRIPT, "--served-model-name", MODEL)
+    return serve(SCRIPT, "--served-model-name", MODEL, "--hosted-tools", "browser")
 
 
 @pytest.fixture
