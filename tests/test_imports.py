@@ -3,7 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -124,24 +125,34 @@ MOST_FILE_LINES = 500
 MOST_FUNCTION_LINES = 60
 
 
-def imported_modules(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """What the rules look at: imports and functions. Each file is parsed once for all rules."""
+    kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+@cache
+def imported_modules(path: Path) -> tuple[tuple[int, str], ...]:
     """Line and absolute name of each module that the file imports, wherever it does so.
 
-    `from a import b` yields `a` alone, unless a.b is a module of this project.
+    `from a import b` names `a` alone, unless a.b is a module of this project.
     """
     package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found = []
+    for node in nodes(path):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
             origin = ".".join([*base, *(node.module or "").split(".")]).rstrip(".")
-            yield node.lineno, origin
-            for alias in node.names:
-                if is_module(f"{origin}.{alias.name}"):
-                    yield node.lineno, f"{origin}.{alias.name}"
+            names = (f"{origin}.{alias.name}" for alias in node.names)
+            found += [(node.lineno, name) for name in (origin, *filter(is_module, names))]
+    return tuple(found)
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
@@ -151,38 +162,43 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_a_package_imports_only_what_its_layer_may(path: Path) -> None:
-    forbidden = FORBIDDEN[path.relative_to(ROOT).parts[0]]
-    assert [
+def imports(paths: Iterable[Path], is_forbidden: Callable[[str], bool]) -> list[str]:
+    """The imports of the files that a rule forbids."""
+    return [
         f"{relative(path)}:{line} imports {module}"
+        for path in paths
         for line, module in imported_modules(path)
-        if module.split(".")[0] in forbidden
-    ] == []
+        if is_forbidden(module)
+    ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [p for p in SOURCES if relative(p).startswith("server/") and relative(p) not in KNOWS_BACKENDS],
-    ids=relative,
-)
-def test_only_what_puts_the_server_together_knows_backends_and_the_demo(path: Path) -> None:
-    assert [
-        f"{relative(path)}:{line} imports {module}"
-        for line, module in imported_modules(path)
-        if module.split(".")[0] == "demo"
-        or (module.split(".")[0] == "adapters" and module not in SEAM)
-    ] == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_imports_only_what_its_layer_may(package: str) -> None:
+    files = [path for path in SOURCES if relative(path).startswith(f"{package}/")]
+    assert files
+    assert imports(files, lambda module: module.split(".")[0] in FORBIDDEN[package]) == []
+
+
+def test_only_what_puts_the_server_together_knows_backends_and_the_demo() -> None:
+    others = [p for p in SOURCES if relative(p).startswith("server/")]
+    others = [path for path in others if relative(path) not in KNOWS_BACKENDS]
+
+    def is_concrete(module: str) -> bool:
+        package = module.split(".")[0]
+        return package == "demo" or (package == "adapters" and module not in SEAM)
+
+    assert imports(others, is_concrete) == []
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_folder_of_the_server_imports_only_what_it_may(layer: str) -> None:
-    assert [
-        f"{relative(path)}:{line} imports {module}"
-        for path in sorted((ROOT / "server" / layer).rglob("*.py"))
-        for line, module in imported_modules(path)
-        if module.startswith("server.") and module.split(".")[1] not in {layer, *LAYERS[layer]}
-    ] == []
+    files = sorted((ROOT / "server" / layer).rglob("*.py"))
+    known = {layer, *LAYERS[layer]}
+    assert files
+    assert (
+        imports(files, lambda name: name.startswith("server.") and name.split(".")[1] not in known)
+        == []
+    )
 
 
 def test_every_folder_of_the_server_is_a_layer() -> None:
@@ -199,13 +215,8 @@ def test_no_layer_knows_one_above_it() -> None:
 
 
 def test_only_the_application_knows_routes() -> None:
-    assert [
-        f"{relative(path)}:{line} imports {module}"
-        for path in SOURCES
-        if relative(path) != "server/app.py"
-        for line, module in imported_modules(path)
-        if module.split(".")[:2] == ["server", "routes"]
-    ] == []
+    others = [path for path in SOURCES if relative(path) != "server/app.py"]
+    assert imports(others, lambda module: module.split(".")[:2] == ["server", "routes"]) == []
 
 
 def test_naming_the_backends_loads_no_engine() -> None:
@@ -223,13 +234,16 @@ def test_no_package_under_tests_shadows_a_real_one() -> None:
     assert list((ROOT / "tests").rglob("__init__.py")) == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_files_and_functions_stay_short(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= MOST_FILE_LINES
+def test_files_stay_short() -> None:
+    lines = {relative(path): path.read_text(encoding="utf-8").count("\n") for path in SOURCES}
+    assert {name: count for name, count in lines.items() if count > MOST_FILE_LINES} == {}
+
+
+def test_functions_stay_short() -> None:
     assert [
         f"{relative(path)}:{node.lineno} {node.name}"
-        for node in ast.walk(ast.parse(text))
+        for path in SOURCES
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (node.end_lineno or node.lineno) - node.lineno >= MOST_FUNCTION_LINES
     ] == []

@@ -24,6 +24,8 @@ class Mask:
         self.matcher = grammar if made else LLMatcher(mask_tokenizer(), grammar, log_level=0)
         assert not self.matcher.is_error(), self.matcher.get_error()
         self._bits = allocate_token_bitmask(1, VOCAB_SIZE)
+        # The same memory: one number of an array takes ten times as long to read.
+        self._words = memoryview(self._bits.reshape(-1))
 
     def copy(self) -> "Mask":
         return Mask(self.matcher.deep_copy())
@@ -32,7 +34,7 @@ class Mask:
         fill_next_token_bitmask(self.matcher, self._bits)
 
     def allows(self, token: int) -> bool:
-        return bool(self._bits[0, token >> 5] >> (token & 31) & 1)
+        return bool(self._words[token >> 5] >> (token & 31) & 1)
 
     def allowed(self) -> list[int]:
         bits = np.unpackbits(self._bits.view(np.uint8), bitorder="little")

@@ -114,7 +114,7 @@ STRICT_SCHEMAS = st.builds(
 # An example takes long enough as it is.
 WITHOUT_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
 SCHEMA_EXAMPLES = 200
-OUTPUTS_OF_EACH = 50
+OUTPUTS_OF_EACH = 20
 LONGEST = 300
 
 

@@ -1,4 +1,4 @@
-"""200,000 random sequences: the parser reads each, loses no text, and needs no luck with chunks."""
+"""30,000 random sequences: the parser reads each, loses no text, and needs no luck with chunks."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from harmony.vocab import (
 )
 from tests.harmony.parsing import merged, messages
 
-SEQUENCES = 200_000
+SEQUENCES = 30_000
 SEED = 20_251_120
 DECLARED = ("functions.f", "functions.get_weather", "browser.search", "python")
 

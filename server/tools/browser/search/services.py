@@ -23,7 +23,7 @@ from server.tools.browser.search.base import (
     SearchQuery,
     SearchResult,
 )
-from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.client import FetchedPage, public_authorities
 from server.tools.fetch.decoding import ACCEPTED, read_body
 from server.tools.fetch.errors import FetchError
 from server.tools.fetch.urls import hostname
@@ -82,6 +82,7 @@ class HttpProvider(ABC):
     async def start(self) -> None:
         """Open the client."""
         self._client = httpx.AsyncClient(
+            verify=public_authorities(),
             trust_env=False,
             proxy=self._proxy,
             timeout=SECONDS,

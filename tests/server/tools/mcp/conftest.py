@@ -135,7 +135,7 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
 
 
 class Processes:
-    """The servers of one test module."""
+    """The servers that tests have started."""
 
     def __init__(self) -> None:
         self.running: list[subprocess.Popen[bytes]] = []
@@ -161,14 +161,14 @@ class Processes:
             process.wait()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def processes() -> Iterator[Processes]:
     started = Processes()
     yield started
     started.stop()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def http_url(processes: Processes) -> str:
     """The SDK's server over streamable HTTP."""
     port = free_port()
@@ -176,7 +176,7 @@ def http_url(processes: Processes) -> str:
     return f"http://127.0.0.1:{port}/mcp"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sse_url(processes: Processes) -> str:
     """The SDK's server over SSE, as old servers have it."""
     port = free_port()

@@ -2,32 +2,54 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import jsonschema
 import pytest
+import pytest_asyncio
 
 from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.tools.base import ApprovalRequested, ToolProgress
+from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.rules import NEVER
 from server.tools.mcp.servers import Server
-from tests.server.tools.mcp.conftest import AnsweredInMemory, call, context, events, result
+from server.tools.mcp.tool import McpTool
+from tests.server.tools.mcp.conftest import (
+    AnsweredInMemory,
+    call,
+    context,
+    events,
+    guard,
+    result,
+    seal,
+    unseal,
+)
 
 MakeTool = Callable[..., Any]
+shares_the_tool = pytest.mark.asyncio(loop_scope="module")
 ASK = {"type": "mcp", "server_label": "t"}
 NEVER_ASK = {**ASK, "require_approval": "never"}
 
 
-@pytest.fixture(params=["http", "sse", "stdio"])
-def server(request: pytest.FixtureRequest) -> Server:
-    """The SDK's server, over each transport."""
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["http", "sse", "stdio"])
+async def tool(request: pytest.FixtureRequest) -> AsyncIterator[McpTool]:
+    """The tool with the SDK's server, over each transport.
+
+    Tests share it: the server takes more than a second of the processor to start.
+    """
     if request.param == "stdio":
         command = request.getfixturevalue("program")
-        return Server("t", command=command, env={"TOKEN": "hunter2222"})
-    url = request.getfixturevalue(f"{request.param}_url")
-    return Server("t", url=url, allow_private=True)
+        server = Server("t", command=command, env={"TOKEN": "hunter2222"})
+    else:
+        url = request.getfixturevalue(f"{request.param}_url")
+        server = Server("t", url=url, allow_private=True)
+    tool = McpTool({"t": server}, guard, Approvals(AnsweredInMemory(), seal, unseal))
+    await tool.start()
+    assert tool.problem is None
+    yield tool
+    await tool.stop()
 
 
 @pytest.fixture
@@ -36,9 +58,8 @@ def over_http(http_url: str) -> Server:
     return Server("t", url=http_url, allow_private=True)
 
 
-async def test_tools_become_functions(server: Server, make_tool: MakeTool) -> None:
-    tool = await make_tool(server)
-
+@shares_the_tool
+async def test_tools_become_functions(tool: McpTool) -> None:
     declaration = (await tool.open(NEVER_ASK, context())).declaration
 
     assert [each.name for each in declaration.functions][:2] == ["t__add", "t__count"]
@@ -47,8 +68,8 @@ async def test_tools_become_functions(server: Server, make_tool: MakeTool) -> No
     assert declaration.fields == {"server_label": "t"}
 
 
-async def test_a_call_has_a_result(server: Server, make_tool: MakeTool) -> None:
-    tool = await make_tool(server)
+@shares_the_tool
+async def test_a_call_has_a_result(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context())
 
     added = await result(session, call("t__add", '{"a": 2, "b": 3}'))
@@ -58,10 +79,8 @@ async def test_a_call_has_a_result(server: Server, make_tool: MakeTool) -> None:
     await session.close()
 
 
-async def test_a_tool_that_fails_has_an_execution_error(
-    server: Server, make_tool: MakeTool
-) -> None:
-    tool = await make_tool(server)
+@shares_the_tool
+async def test_a_tool_that_fails_has_an_execution_error(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context())
 
     failed = await result(session, call("t__fail"))
@@ -73,8 +92,8 @@ async def test_a_tool_that_fails_has_an_execution_error(
     await session.close()
 
 
-async def test_progress_is_reported(server: Server, make_tool: MakeTool) -> None:
-    tool = await make_tool(server)
+@shares_the_tool
+async def test_progress_is_reported(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context())
 
     *steps, last = await events(session, call("t__slow", '{"steps": 5}'))
@@ -84,10 +103,8 @@ async def test_progress_is_reported(server: Server, make_tool: MakeTool) -> None
     await session.close()
 
 
-async def test_a_call_that_hangs_times_out_and_the_next_one_works(
-    server: Server, make_tool: MakeTool
-) -> None:
-    tool = await make_tool(server)
+@shares_the_tool
+async def test_a_call_that_hangs_times_out_and_the_next_one_works(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context(timeout=0.5))
 
     hung = await result(session, call("t__hang"))
@@ -99,8 +116,8 @@ async def test_a_call_that_hangs_times_out_and_the_next_one_works(
     await session.close()
 
 
-async def test_a_call_is_cancelled_when_it_is_closed(server: Server, make_tool: MakeTool) -> None:
-    tool = await make_tool(server)
+@shares_the_tool
+async def test_a_call_is_cancelled_when_it_is_closed(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context())
     running = session.run(call("t__slow", '{"steps": 100000}'))
     await anext(running)
@@ -162,11 +179,9 @@ async def test_a_server_that_is_down_gives_an_error(make_tool: MakeTool) -> None
     assert session.declaration.opening[0]["error"].startswith("The server could not be reached")
 
 
-async def test_the_environment_of_a_program_is_redacted(
-    program: tuple[str, ...], make_tool: MakeTool
-) -> None:
-    server = Server("t", command=program, env={"TOKEN": "hunter2222"})
-    tool = await make_tool(server)
+@shares_the_tool
+@pytest.mark.parametrize("tool", ["stdio"], indirect=True)
+async def test_the_environment_of_a_program_is_redacted(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context())
 
     assert (await result(session, call("t__secret"))).text == "the token is [redacted]"

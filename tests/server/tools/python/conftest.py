@@ -8,12 +8,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from server.tools.python import process as process_module
 from server.tools.python.confinement import landlock
+from server.tools.python.confinement.probe import probe
 
 ROOT = Path(__file__).parents[4]
 NOBODY = 65534
@@ -31,6 +34,15 @@ COMBINATIONS = {
     }.items()
 }
 """By name: whether the server is root, and the layers that are used."""
+
+
+probed_once = cache(probe)
+"""What works here does not change. Each attempt takes half a second of the processor."""
+
+
+@pytest.fixture(autouse=True)
+def remember_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_module, "probe", probed_once)
 
 
 class Box:

@@ -284,11 +284,11 @@ async def test_the_time_to_read_a_body_grows_with_its_size() -> None:
 
     async def seconds(count: int) -> float:
         taken = []
-        for _ in range(3):
-            begin = time.perf_counter()
+        for _ in range(5):
+            begin = time.thread_time()
             request: Any = Chunks(count)
             assert len(await service_module._body(request)) == count * 1024
-            taken.append(time.perf_counter() - begin)
+            taken.append(time.thread_time() - begin)
         return min(taken)
 
     # Eight times as much takes 64 times as long where each chunk copies what came before.

@@ -1,0 +1,61 @@
+"""Running cells, and the sandbox `process`, in tests."""
+
+import asyncio
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.tools.python.process import ProcessSandbox
+from server.tools.python.sandbox import CellEvent, OutputText, SandboxLimits
+
+LIMITS = SandboxLimits()
+MIB = 1 << 20
+
+
+async def cell(sandbox: Any, session: str, code: str, seconds: float = 60) -> list[CellEvent]:
+    return [event async for event in sandbox.run(session, code, seconds)]
+
+
+def text_of(events: list[CellEvent], *streams: str) -> str:
+    texts = [event for event in events if isinstance(event, OutputText)]
+    return "".join(event.text for event in texts if not streams or event.stream in streams)
+
+
+async def content(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def read(sandbox: Any, session: str, path: str) -> bytes:
+    return b"".join([chunk async for chunk in sandbox.read(session, path)])
+
+
+async def begun(sandbox: ProcessSandbox) -> None:
+    """Wait until a cell of the session `a` runs."""
+    while not sandbox._sessions["a"].lock.locked():  # noqa: ASYNC110 - nothing signals it
+        await asyncio.sleep(0.01)
+
+
+@contextmanager
+def reachable_root() -> Iterator[Path]:
+    """A folder that users of sessions can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="gpt-oss-test-"))
+    folder.chmod(0o711)
+    try:
+        yield folder / "root"
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+async def started(root: Path, **options: Any) -> ProcessSandbox:
+    sandbox = ProcessSandbox(root, **options)
+    await sandbox.start()
+    if sandbox.problem is not None:
+        await sandbox.stop()
+        pytest.skip(sandbox.problem)
+    return sandbox
