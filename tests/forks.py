@@ -51,7 +51,8 @@ class Fork:
 
     def send_signal(self, number: signal.Signals) -> None:
         if self._returncode is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended, and nobody has waited for it
+                os.kill(self.pid, number)
 
     def wait(self) -> int:
         """The exit status."""

@@ -1,10 +1,8 @@
 """A server process with an MCP server that its operator configures, for tests of clients."""
 
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,9 +56,6 @@ def start_tools(forks: Forks) -> Iterator[StartTools]:
 
     yield start_tools
     for process in started:
-        with suppress(ProcessLookupError):  # a test may have killed it
-            process.send_signal(signal.SIGKILL)
-        process.wait()
         process.kill()
 
 
