@@ -92,7 +92,7 @@ async def test_many_files_of_a_session_delay_no_check_of_another(
     process = sessions.add("over", 10, disk=20 * KIB)
     async with asyncio.timeout(30):
         await process.ended.wait()
-        while sessions["many"] not in watch._counts:  # a step is under way
+        while sessions["many"] not in watch._counts:  # noqa: ASYNC110 - a step is under way
             await asyncio.sleep(0)
     assert watch._counts[sessions["many"]]._left > (1 << 30) - 300 * 4 * KIB
 
