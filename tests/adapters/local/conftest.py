@@ -1,5 +1,6 @@
 import dataclasses
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,18 @@ from adapters.base import BackendConfig
 
 # First: what imports transformers without `lean_imports` takes twice the time.
 from adapters.local.opening import LocalBackend
+
+
+@asynccontextmanager
+async def started(config: BackendConfig, **options: str) -> AsyncIterator[LocalBackend]:
+    """A backend on one thread. options: those that differ from the configuration's."""
+    torch.set_num_threads(1)
+    backend = LocalBackend(dataclasses.replace(config, options={**config.options, **options}))
+    await backend.start()
+    try:
+        yield backend
+    finally:
+        await backend.stop()
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +67,5 @@ def small_config(
 
 @pytest.fixture
 async def small(small_config: BackendConfig) -> AsyncIterator[LocalBackend]:
-    torch.set_num_threads(1)
-    backend = LocalBackend(small_config)
-    await backend.start()
-    yield backend
-    await backend.stop()
+    async with started(small_config) as backend:
+        yield backend

@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-import torch
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
@@ -21,6 +20,7 @@ from adapters.local.steps import step_sampler
 from adapters.local.steps.sampling import Warp
 from server.app import create_app
 from server.settings import Settings
+from tests.adapters.local.conftest import started
 
 TOKENS = 24
 OTHERS: tuple[dict[str, Any], ...] = (
@@ -63,14 +63,11 @@ async def backend(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[LocalBackend]:
     """Its context is a quarter of its cache, so that the longest answers end soon."""
-    torch.set_num_threads(1)
     folder = make_tiny(tmp_path_factory.mktemp("short"))
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 256}))
-    backend = LocalBackend(dataclasses.replace(small_config, model=str(folder)))
-    await backend.start()
-    yield backend
-    await backend.stop()
+    async with started(dataclasses.replace(small_config, model=str(folder))) as backend:
+        yield backend
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,9 +1,7 @@
 """Tokens that grammars force, on the small checkpoint: the same answers in fewer steps."""
 
 import asyncio
-import dataclasses
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest_asyncio
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from harmony.vocab import RETURN
+from tests.adapters.local.conftest import started
 
 CHOICES = range(500, 508)
 
@@ -43,17 +42,6 @@ def request(
         grammar=grammar(fields.pop("runs", 2), fields.pop("length", 6), seed),
         logprobs=logprobs,
     )
-
-
-@asynccontextmanager
-async def started(config: BackendConfig, **options: str) -> AsyncIterator[LocalBackend]:
-    changed = dataclasses.replace(config, options={**config.options, **options})
-    backend = LocalBackend(changed)
-    await backend.start()
-    try:
-        yield backend
-    finally:
-        await backend.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
