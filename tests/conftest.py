@@ -4,8 +4,12 @@ import atexit
 import gc
 import os
 import tempfile
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.forks import SERVE, Forks
 
 pytest_plugins = ["tests.postgres"]
 
@@ -27,6 +31,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Starts commands of the server, and MCP servers."""
+    opened = Forks(*SERVE, "mcp.server.mcpserver")
+    yield opened
+    opened.close()
 
 
 def pytest_collection_finish() -> None:

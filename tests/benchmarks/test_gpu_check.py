@@ -1,13 +1,12 @@
 """The check that owners of a GPU run, on the CPU: `make test-gpu DEVICE=cpu` runs all of it."""
 
 import dataclasses
-import gc
 import itertools
 import logging
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -109,15 +108,6 @@ def test_logprobs_are_compared_where_both_list_a_token() -> None:
 def test_the_longest_gap_is_between_two_tokens() -> None:
     assert Answer((1, 2, 3), (9.0, 10.0, 12.0), (), 0).gap == 2.0
     assert Answer((1,), (9.0,), (), 0).gap == 0.0
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each stopped backend collects garbage; what the libraries have made is left out of that."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.forks import COMMAND, SERVE, Fork, Forks
+from tests.forks import COMMAND, Fork, Forks
 from tests.node import installed
 
 LOGGING = f"import os; os.dup2(os.open({{path!r}}, os.O_WRONLY | os.O_CREAT), 2); {COMMAND}"
@@ -23,13 +23,6 @@ Start = Callable[..., tuple[Fork, str]]
 Serve = Callable[..., str]
 Install = Callable[[str], Path]
 RunScript = Callable[..., Any]
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    opened = Forks(*SERVE, "mcp.server.mcpserver")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(scope="module")

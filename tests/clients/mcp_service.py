@@ -1,7 +1,5 @@
 """A server process with an MCP server that its operator configures, for tests of clients."""
 
-import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +9,7 @@ from openai import OpenAI
 
 from tests.clients.conftest import Start
 from tests.forks import Fork, Forks
-from tests.server.tools.mcp.conftest import SERVERS, START_SECONDS, free_port
+from tests.server.tools.mcp.conftest import SERVERS, free_port, wait_for
 
 __all__ = ["service", "start_tools"]  # fixtures
 
@@ -57,19 +55,6 @@ def start_tools(forks: Forks) -> Iterator[StartTools]:
     yield start_tools
     for process in started:
         process.kill()
-
-
-def wait_for(port: int) -> None:
-    """Wait until a process accepts connections."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except OSError:
-            assert time.monotonic() < deadline, "the server does not listen"
-            time.sleep(0.02)
-        else:
-            return
 
 
 @dataclass

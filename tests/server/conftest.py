@@ -1,7 +1,7 @@
-"""Engines for the tests of the spine, and processes that have imported the server."""
+"""Engines for the tests of the spine."""
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ import pytest
 from adapters.base import BackendConfig, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode_with_control
-from tests.forks import SERVE, Forks
 
 
 class Engine(ScriptedBackend):
@@ -68,11 +67,3 @@ def start_engine(tmp_path: Path) -> StartEngine:
         return engine
 
     return start
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    """Starts commands of the server."""
-    opened = Forks(*SERVE)
-    yield opened
-    opened.close()
