@@ -1,9 +1,10 @@
 """Kinds of functions that are made up for one case, and words that belong together."""
 
 import re
+from itertools import chain
 from random import Random
 
-from demo.skills import everyday
+from demo.skills import catalogue, everyday
 from demo.skills.case import Draw
 from demo.skills.catalogue import asking, invented, related
 from demo.skills.catalogue.kinds import PLACEHOLDER, kind
@@ -62,6 +63,24 @@ def test_implied_choices_are_among_the_choices() -> None:
                     assert value in choices[name]
                     implied += 1
     assert implied > 50
+
+
+def test_each_choice_of_an_aspect_is_mentioned() -> None:
+    for aspect in chain(*invented.read_aspects().values()):
+        parameter, mentions = aspect.parameter, aspect.mentions
+        if parameter.type == "enum" and not any(parameter.name in m.mentioned for m in mentions):
+            implied = {dict(mention.fixed)[parameter.name] for mention in mentions}
+            assert implied == {value for value, _ in parameter.choices}, parameter.name
+
+
+def test_mentions_are_no_variants_of_requests_for_evaluation() -> None:
+    def words(text: str) -> set[str]:
+        return set(re.findall("[a-z']+", PLACEHOLDER.sub("_", text).lower()))
+
+    unseen = [words(request.text) for made in catalogue.UNSEEN for request in made.requests]
+    for aspect in chain(*invented.read_aspects().values()):
+        for mine in (words(mention.text) for mention in aspect.mentions):
+            assert not any(len(mine & w) >= 0.8 * len(mine | w) > 3.2 for w in unseen)
 
 
 def test_most_requests_use_other_words_than_the_name() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
@@ -17,6 +18,7 @@ from demo.skills.catalogue.kinds import request as parse_request
 from demo.skills.words import Split, aligned, nouns
 
 _REQUESTS = 6
+_COMMON = "common.txt"
 _UNALIGNED = 0.2
 _THE = ("the ", "the ", "the ", "my ", "our ", "this ", "")
 _COMMANDS = (
@@ -75,13 +77,19 @@ class _Deed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Aspect:
+class Aspect:
+    """A parameter that functions about anything may have, and requests that mention its value."""
+
     parameter: Parameter
     mentions: tuple[Request, ...]
 
 
-def _blocks(name: str) -> list[list[str]]:
-    text = resources.files("demo").joinpath("data", name).read_text("utf-8")
+def _data() -> Traversable:
+    return resources.files("demo").joinpath("data")
+
+
+def _blocks(file: Traversable) -> list[list[str]]:
+    text = file.read_text("utf-8")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return [block.splitlines() for block in re.split(r"\n{2,}", "\n".join(lines).strip())]
 
@@ -90,18 +98,30 @@ def _blocks(name: str) -> list[list[str]]:
 def _deeds() -> tuple[_Deed, ...]:
     return tuple(
         _Deed(tuple(names.split("|")), tuple(said.split("|")), tuple(frames))
-        for names, said, *frames in _blocks("deeds.txt")
+        for names, said, *frames in _blocks(_data().joinpath("deeds.txt"))
     )
 
 
 @cache
-def _aspects() -> tuple[_Aspect, ...]:
-    made: list[_Aspect] = []
-    for head, *mentions in _blocks("aspects.txt"):
-        parameter = parse_parameter(head)
-        known = {parameter.name: parameter}
-        made.append(_Aspect(parameter, tuple(parse_request(text, known) for text in mentions)))
-    return tuple(made)
+def read_aspects() -> dict[str, tuple[Aspect, ...]]:
+    """The aspects of each file, by the file's name."""
+    files = {file.name: file for file in _data().joinpath("aspects").iterdir()}
+    return {
+        name: tuple(_aspect(*block) for block in _blocks(files[name])) for name in sorted(files)
+    }
+
+
+def _any_aspect(draw: Draw) -> Aspect:
+    """Half the time one that very many functions have."""
+    read = read_aspects()
+    others = [name for name in read if name != _COMMON]
+    return draw.pick(read[_COMMON if draw.chance(0.5) else draw.pick(others)])
+
+
+def _aspect(head: str, *mentions: str) -> Aspect:
+    parameter = parse_parameter(head)
+    known = {parameter.name: parameter}
+    return Aspect(parameter, tuple(parse_request(text, known) for text in mentions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +149,7 @@ def extra(draw: Draw, taken: Sequence[Parameter], count: int) -> list[Parameter]
     return _optional(_drawn(draw, count, taken))
 
 
-def _optional(aspects: Sequence[_Aspect]) -> list[Parameter]:
+def _optional(aspects: Sequence[Aspect]) -> list[Parameter]:
     return [replace(aspect.parameter, optional=True) for aspect in aspects]
 
 
@@ -143,7 +163,7 @@ def extended(draw: Draw, kind: Kind) -> Kind:
     return replace(kind, parameters=parameters, requests=requests)
 
 
-def _longer(draw: Draw, request: Request, aspect: _Aspect) -> Request:
+def _longer(draw: Draw, request: Request, aspect: Aspect) -> Request:
     mention = _mention(draw, aspect, alike=True)
     joined = _with_mention(draw, request.text.rstrip(".?!"), mention.text)
     return Request(joined, "en", (*request.fixed, *mention.fixed))
@@ -210,8 +230,8 @@ def _name(draw: Draw, deed: _Deed, theme: _Theme, *, alone: bool) -> str:
             return name
 
 
-def _parameters(draw: Draw) -> tuple[tuple[Parameter, ...], list[_Aspect]]:
-    made: list[_Aspect] = []
+def _parameters(draw: Draw) -> tuple[tuple[Parameter, ...], list[Aspect]]:
+    made: list[Aspect] = []
     taken: list[Parameter] = []
     for _ in range(draw.pick((0, 1, 1, 2, 2, 2, 3, 3, 4))):
         roll = draw.rng.random()
@@ -227,19 +247,19 @@ def _parameters(draw: Draw) -> tuple[tuple[Parameter, ...], list[_Aspect]]:
     return tuple(taken), made
 
 
-def _drawn(draw: Draw, count: int, taken: Sequence[Parameter]) -> list[_Aspect]:
+def _drawn(draw: Draw, count: int, taken: Sequence[Parameter]) -> list[Aspect]:
     """Aspects whose parameters share no name with each other and with those `taken`."""
     names = {name for parameter in taken for name in parameter.names}
-    found: list[_Aspect] = []
+    found: list[Aspect] = []
     while len(found) < count:
-        aspect = draw.pick(_aspects())
+        aspect = _any_aspect(draw)
         if not names & set(aspect.parameter.names):
             found.append(aspect)
             names |= set(aspect.parameter.names)
     return found
 
 
-def _labelled(draw: Draw) -> _Aspect:
+def _labelled(draw: Draw) -> Aspect:
     """A parameter that requests call by another word of like meaning."""
     theme = _theme(draw)
     type_ = draw.pick(("int", "number", "word", "name", "text", "date", "person", "code"))
@@ -259,10 +279,10 @@ def _labelled(draw: Draw) -> _Aspect:
     if type_ in ("int", "number"):
         forms = (*forms, "{x} {n}", "with {x} {n}", "for {x} {n}", "{x} {n}")
     texts = [draw.pick(forms).format(n=draw.pick(theme.said), x=value) for _ in range(4)]
-    return _Aspect(parameter, tuple(parse_request(text, known) for text in texts))
+    return Aspect(parameter, tuple(parse_request(text, known) for text in texts))
 
 
-def _choice(draw: Draw) -> _Aspect:
+def _choice(draw: Draw) -> Aspect:
     """A choice or a flag, that words of like meaning decide."""
     names = nouns(Split.TRAIN)
     if draw.chance(0.3):
@@ -275,7 +295,7 @@ def _choice(draw: Draw) -> _Aspect:
             for said in theme.said
             for forms, truth in ((sure, True), (not_, False))
         ]
-        return _Aspect(parameter, tuple(mentions))
+        return Aspect(parameter, tuple(mentions))
     themes: list[_Theme] = []
     for _ in range(draw.rng.randint(2, 5)):
         theme = _theme(draw)
@@ -291,10 +311,10 @@ def _choice(draw: Draw) -> _Aspect:
         for theme in themes
         for said in theme.said
     ]
-    return _Aspect(parameter, tuple(mentions))
+    return Aspect(parameter, tuple(mentions))
 
 
-def _request(draw: Draw, deed: _Deed, theme: _Theme, aspects: Sequence[_Aspect]) -> Request:
+def _request(draw: Draw, deed: _Deed, theme: _Theme, aspects: Sequence[Aspect]) -> Request:
     """A request that mentions all that it must, and some of what it may."""
     thing = draw.pick(_THE) + draw.pick(theme.said)
     roll = draw.rng.random()
@@ -319,7 +339,7 @@ def _request(draw: Draw, deed: _Deed, theme: _Theme, aspects: Sequence[_Aspect])
     return Request(text + last, "en", tuple(fixed))
 
 
-def _mention(draw: Draw, aspect: _Aspect, *, alike: bool) -> Request:
+def _mention(draw: Draw, aspect: Aspect, *, alike: bool) -> Request:
     if not alike:
         return draw.pick(aspect.mentions)
     telling = [m for m in aspect.mentions if re.search("[a-z]", PLACEHOLDER.sub("", m.text))]
