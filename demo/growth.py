@@ -24,7 +24,7 @@ def grown(weights: Weights, start: Weights, old: Tensor, known: Tensor) -> Weigh
     """
     weights = with_width(with_rows(weights, old, known), Shape.of(start).hidden)
     weights = with_layers(with_tags(weights, start), start)
-    return with_heads(weights, start)
+    return with_units(weights, start)
 
 
 def with_rows(weights: Weights, old: Tensor, known: Tensor) -> Weights:
@@ -97,18 +97,18 @@ def with_width(weights: Weights, hidden: int) -> Weights:
     return wider
 
 
-def with_heads(weights: Weights, start: Weights) -> Weights:
-    """The same model with as many groups of heads in each layer as `start`, a model at its random
-    start.
+def with_units(weights: Weights, start: Weights) -> Weights:
+    """The same model with as many groups of heads in each layer, and units in each expert, as
+    `start`, a model at its random start.
 
-    The further groups are each layer's last. They come from `start`, and write nothing to the
-    residual stream until training changes that.
+    The further ones are the last. They come from `start`, and write nothing to the residual stream
+    until training changes that.
     """
     larger = dict(weights)
     for name, tensor in start.items():
         parameter = name.rsplit(".", 1)[-1]
         if name.startswith(_LAYER) and tensor.shape != weights[name].shape:
-            larger[name] = torch.zeros_like(tensor) if parameter == "o" else tensor.clone()
+            larger[name] = torch.zeros_like(tensor) if parameter in _SILENT else tensor.clone()
             larger[name][_old(weights[name])] = weights[name]
     return larger
 

@@ -37,7 +37,7 @@ class Shape:
     head_dim: int = 64
     experts: int = 4
     top_k: int = 2
-    intermediate: int = 192
+    intermediate: int = 384
     window: int = 128
     rope_theta: float = 150_000.0
     yarn: dict[str, Any] = field(

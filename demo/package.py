@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "81dbe7571245b5bab7bc16c1562eaecdc435977e1f63a2a9f787acc757cb20b1"
+SHA256 = "a9f60ef3daa17c10a7805289ceff5202d16701eeace91b122fe0c6f9fd80f6f0"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""
@@ -16,7 +16,7 @@ LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 CONFIG: dict[str, Any] = {
     "vocab_size": vocab.VOCAB_SIZE,
     "hidden_size": 256,
-    "intermediate_size": 192,
+    "intermediate_size": 384,
     "num_hidden_layers": 8,
     "num_attention_heads": 8,
     "num_key_value_heads": 4,

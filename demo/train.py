@@ -5,7 +5,7 @@ that it can go on over many days and machines; another `--seed` then gives new c
 rate is constant after a short warm-up and falls to zero over the last `--cooldown` steps, so that
 how long to train can be decided while training.
 
-With `--device cuda` one process trains on batches of 16 times as many tokens, made by `--makers`
+With `--device cuda` one process trains on batches of 32 times as many tokens, made by `--makers`
 others. `--minutes` then bounds the time instead of the steps; `--cooldown` is a share of it. Time
 and rate begin anew at each start.
 """
@@ -16,7 +16,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,7 +37,7 @@ from demo.model import Body, Shape, compile_kernels, products
 from demo.optim import Muon
 from demo.package import packaged
 from demo.skills import SKILLS
-from demo.weights import unpack
+from demo.weights import is_rounded, to_integers, unpack
 
 log = logging.getLogger("demo.train")
 
@@ -142,14 +143,35 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[Tensor, Tensor]
         for group in optimizer.param_groups:
             group["lr"] = rate * RATES[group["of"]]
         optimizer.zero_grad(set_to_none=True)
-    loss, right = state.model.loss(batch)
-    loss.backward()
+    with rounded(state.model):
+        loss, right = state.model.loss(batch)
+        loss.backward()
     average_gradients(state.model)
     nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
     for optimizer in state.optimizers:
         optimizer.step()
     state.step += 1
     return loss.detach(), right
+
+
+@contextmanager
+def rounded(model: nn.Module) -> Iterator[None]:
+    """The model as the package would have it. What is learned so applies to the exact weights,
+    which return afterwards."""
+    matrices = [p.detach() for p in model.parameters() if is_rounded(p)]
+    exact = torch.cat([matrix.flatten() for matrix in matrices])
+    integers, scales = to_integers(exact)
+    _fill(matrices, (integers * scales.float()).flatten())
+    try:
+        yield
+    finally:
+        _fill(matrices, exact)
+
+
+def _fill(matrices: list[Tensor], values: Tensor) -> None:
+    parts = values.split([matrix.numel() for matrix in matrices])
+    views = [part.view_as(matrix) for part, matrix in zip(parts, matrices, strict=True)]
+    torch._foreach_copy_(matrices, views)
 
 
 def average_gradients(model: nn.Module) -> None:
@@ -265,7 +287,7 @@ def cut_of(options: argparse.Namespace) -> Cut:
     """How cases become batches on the options' device."""
     if options.device == "cpu":
         return Cut(focus=options.focus)
-    return Cut(size=1024, tokens=16 * TOKENS, packed=True, focus=options.focus)
+    return Cut(packed=True, tokens=32 * TOKENS, focus=options.focus)
 
 
 def to_device(state: State, device: torch.device) -> None:

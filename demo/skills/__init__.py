@@ -31,14 +31,14 @@ SKILLS: dict[str, tuple[int, Skill]] = {
     "echo": (5, chat.echo),
     "recall": (5, recall.case),
     "call": (14, calls.single),
-    "everyday": (50, everyday.case),
+    "everyday": (60, everyday.case),
     "result": (3, calls.from_result),
     "chain": (26, calls.chain),
     "no_call": (10, calls.no_call),
     "structured": (40, structured.case),
     "dialogue": (20, dialogue.case),
     "python": (10, python.case),
-    "browser": (30, browser.case),
+    "browser": (22, browser.case),
     "sums": (5, sums.case),
     "instructions": (5, instructions.case),
     "unlike": (10, unlike.case),
@@ -50,10 +50,10 @@ DRILLS = 0.35
 
 _DRILLS: dict[Skill, float] = {
     drills.drill: 50,
-    everyday.drill: 90,
+    everyday.drill: 105,
     dialogue.drill: 28,
     python.drill: 9,
-    browser.drill: 20,
+    browser.drill: 14,
 }
 _DRILL_OF: Mapping[str, Skill] = {
     "everyday": everyday.drill,

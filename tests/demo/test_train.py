@@ -12,7 +12,8 @@ from demo import train
 from demo.batches import HEARD, KNOWN, Cut, known_tokens, pool, stream
 from demo.model import Shape
 from demo.optim import orthogonal
-from demo.train import fresh, rate_at, restore, save, train_step
+from demo.train import fresh, rate_at, restore, rounded, save, train_step
+from demo.weights import pack, unpack
 from harmony import vocab
 from harmony.tokenizer import encode
 
@@ -31,6 +32,18 @@ def test_fifty_steps_lower_the_loss() -> None:
     losses = [train_step(state, made[i % len(made)], rate_at(i, 50 - i, 20))[0] for i in range(50)]
     assert state.step == 50
     assert np.mean(losses[-5:]) < 0.7 * np.mean(losses[:5])
+
+
+def test_steps_are_made_with_the_weights_that_the_package_would_have() -> None:
+    model = fresh(0, SMALL, KNOWN_TOKENS).model
+    exact = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    with rounded(model):
+        packed, _ = unpack(pack(exact, model.known))
+        for name, tensor in model.state_dict().items():
+            assert torch.equal(tensor, packed[name]), name
+        assert any(not torch.equal(exact[name], packed[name]) for name in exact)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(tensor, exact[name]), name
 
 
 def test_same_seed_gives_same_training() -> None:
