@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from demo.skills.case import Draw
-from demo.skills.catalogue import series, spans
+from demo.skills.catalogue import clauses, series, spans
 from demo.skills.catalogue.domains import domains
 from demo.skills.catalogue.domains import values as named
 from demo.skills.catalogue.kinds import Parameter
@@ -113,6 +113,9 @@ _PASSAGES = 0.15
 _LONG = frozenset({"text", "message", "note", "sentence", "question", "problem", "task", "search"})
 """The types whose values are long texts at times."""
 
+_CLAUSES = 0.5
+"""How often a sentence is put together from parts."""
+
 _LARGE, _IN_WORDS = 0.08, 0.15
 _NUMBERS = (
     "one",
@@ -215,6 +218,8 @@ def _as_told(draw: Draw, whole: int) -> tuple[int, str]:
 def _text(draw: Draw, type_: str) -> str:
     if type_ not in domains():
         return _made_text(draw, type_)
+    if draw.split is Split.TRAIN and type_ in clauses.MADE and draw.chance(_CLAUSES):
+        return clauses.MADE[type_](draw)
     if draw.split is Split.HELD_OUT or draw.chance(_NATURAL):
         text = draw.pick(named(type_, draw.split))
         if draw.split is Split.TRAIN and not begins_spelt(text):

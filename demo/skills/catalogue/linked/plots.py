@@ -21,7 +21,21 @@ _PLOTS = (
     "{data} [as a chart|as a graph|drawn|on paper]",
     "[analyse|evaluate|process|study|check|summarise] [|the ][{name} |numbers |values |]{data}",
     "[what do you make of|how do you like|find the trend in] {data}",
+    "[a|one] [chart|plot|graph|diagram] [of|for|from|with] [these|the|my] [points|numbers|values|"
+    "data|figures][:|] {data}",
+    f"{POLITE}[plot|draw|chart|graph] [these|the|my|our] [points|numbers|values|data|figures]: "
+    "{data}",
 )
+_AXES = (
+    "x label {x} and y label {y}",
+    "x label {x}, y label {y}",
+    "the x axis is {x}, the y axis {y}",
+    "{x} on the x axis and {y} on the y axis",
+    "{y} over {x}",
+    "with {x} along the bottom and {y} at the side",
+)
+_ACROSS = ("label x as {x}", "x axis: {x}", "{x} on the x axis", "the x axis says {x}", "x = {x}")
+_UP = ("label y as {y}", "y axis: {y}", "{y} on the y axis", "the y axis says {y}", "y = {y}")
 _OVER = (
     "over {n} {unit}",
     "for {n} {unit}",
@@ -54,12 +68,14 @@ def _labels(draw: Draw, count: int) -> list[str]:
 
 def plot(draw: Draw) -> Kind:
     """A plot of numbers, with labels or without."""
-    data, labels, head, way = names_of(
+    data, labels, head, way, across, up = names_of(
         draw,
         "data|values|points|series|numbers|samples|y|figures|rows|readings|coordinates|dataset",
         "labels|categories|names|x_labels|legend|keys|ticks",
         "title|caption|heading|name|header|label",
         "kind|type|style|chart_type|mode|format",
+        "x_label|x_axis|xlabel|xTitle|x_title|horizontal|x_name",
+        "y_label|y_axis|ylabel|yTitle|y_title|vertical|y_name",
     )
     shape = draw.pick(("number[]", "number[]", "number[][]", "number[][]", "int[]"))
     rows = shape == "number[][]"
@@ -75,6 +91,9 @@ def plot(draw: Draw) -> Kind:
         Parameter((way,), "enum", True, tuple((one, one) for one in kinds)),
     ]
     parameters += [one for one in optional if draw.chance(0.6)]
+    axes = draw.chance(0.4)
+    if axes:
+        parameters += [Parameter((across,), "title", True), Parameter((up,), "title", True)]
 
     def make() -> Made:
         text = worded(draw, draw.pick(_PLOTS))
@@ -107,6 +126,11 @@ def plot(draw: Draw) -> Kind:
         if optional[0] in parameters and draw.chance(0.4):
             text += draw.pick((", titled {}", ", call it {}", ' with the title "{}"', ", under {}",
                                " and write {} above it")).format(f"{{{head}}}")  # fmt: skip
+        if axes and draw.chance(0.5):
+            said = draw.pick((*_AXES, *_ACROSS, *_UP))
+            said = said.replace("{x}", f"{{{across}}}").replace("{y}", f"{{{up}}}")
+            text += draw.pick((", ", " with ", "; ", " (", ". ")) + said
+            text += ")" if text.endswith(f" ({said}") else ""
         return Made(text, given)
 
     verbs = "plot|draw|chart|graph|render|show|analyze|compute|make|sum"

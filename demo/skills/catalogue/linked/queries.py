@@ -1,6 +1,7 @@
 """Queries of tables: columns, conditions, an order, a limit."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from demo.skills.case import Draw
@@ -20,6 +21,16 @@ _ORDER = (
     ("descending", "[descending|in descending order|highest first|largest first|from Z to A|"
      "downwards|falling|desc|from high to low|newest first]"),
 )  # fmt: skip
+_IN_SQL = {
+    "=": "[is|=|equals|is exactly]",
+    "!=": "[is not|isn't|!=|differs from]",
+    ">": "[>|is over|is above|is more than|is greater than|exceeds]",
+    "<": "[<|is under|is below|is less than|is smaller than]",
+    ">=": "[>=|is at least|is no less than]",
+    "<=": "[<=|is at most|is no more than]",
+}
+_SQL = ("A condition of SQL", "WHERE clause, e.g. age > 30", "Filter as in SQL: town = 'Oslo'")
+_DIRECTED = ("Column and direction, e.g. name ASC", "ORDER BY clause", "Sort key, e.g. age DESC")
 _SHORT = {"ascending": "asc", "descending": "desc"}
 _QUERIES = (
     f"{POLITE}[show|list|fetch|get|give me|read|look up|pull|export|print|return] {{cols}} "
@@ -61,13 +72,32 @@ def _columns(draw: Draw, count: int) -> list[str]:
     return made
 
 
-def _condition(draw: Draw, columns: Sequence[str]) -> str:
+def _condition(draw: Draw, columns: Sequence[str], *, in_sql: bool) -> tuple[str, str]:
+    """A condition as the function wants it, and how it is said.
+
+    in_sql: the function wants an operator of SQL, and text in quotes, however they are said.
+    """
     key = draw.pick(columns) if draw.chance(0.4) else _column(draw)
+    if in_sql:
+        operator = draw.pick(tuple(_IN_SQL))
+        number = operator not in ("=", "!=") or draw.chance(0.4)
+        value = str(draw.rng.randint(0, 2000)) if number else spans.word(draw)
+        written = value if number else f"'{value}'"
+        quoted = draw.pick((value, written, written))
+        said = f"{key} {worded(draw, _IN_SQL[operator])} {quoted}"
+        return f"{key} {operator} {written}", said
     other = spans.word(draw)
     value = draw.pick((str(draw.rng.randint(0, 2000)), f"'{other}'", f"'{other}'", other,
                        f'"{other}"', draw.pick(names(Split.TRAIN)), "true", "not null",
                        f"20{draw.rng.randint(10, 30)}-{draw.rng.randint(10, 12)}-10"))  # fmt: skip
-    return f"{key} {draw.pick(_OPERATORS)} {value}"
+    condition = f"{key} {draw.pick(_OPERATORS)} {value}"
+    return condition, condition
+
+
+def _directed(draw: Draw, column: str) -> tuple[str, str]:
+    """A column with its direction as in SQL, and how it is said."""
+    direction, said = draw.pick(_ORDER)
+    return f"{column} {_SHORT[direction].upper()}", f"{column} {worded(draw, said)}"
 
 
 def _tables(draw: Draw) -> list[str]:
@@ -106,13 +136,19 @@ def query(draw: Draw) -> Kind:
     short, table_choices = draw.chance(0.6), draw.chance(0.15)
     choices = tuple((_SHORT[v] if short else v, v) for v, _ in _ORDER)
     tables = _tables(draw)
+    in_sql, directed = draw.chance(0.35), draw.chance(0.4)
     optional = {
-        cond: Parameter((cond,), "text[]" if several else "text", True),
+        cond: Parameter(
+            (cond,), "text[]" if several else "text", True, about=draw.pick(_SQL) if in_sql else ""
+        ),
         key: Parameter((key,), "word", True),
         way: Parameter((way,), "enum", True, choices),
         limit: Parameter((limit,), "int", True),
     }
     kept = [name for name in optional if draw.chance(0.75)]
+    directed = directed and way not in kept
+    if directed:
+        optional[key] = replace(optional[key], about=draw.pick(_DIRECTED))
     of = Parameter((table,), "word")
     if table_choices and len(tables) > 1:
         of = Parameter((table,), "enum", False, tuple((one, one) for one in tables))
@@ -125,14 +161,16 @@ def query(draw: Draw) -> Kind:
         text = text.replace("{cols}", f"{{{cols}}}").replace("{table}", f"{{{table}}}")
         parts: list[str] = []
         if cond in kept and draw.chance(0.5):
-            conditions = [_condition(draw, drawn) for _ in range(draw.pick((1, 1, 2)))]
-            conditions = conditions if several else conditions[:1]
-            value: Any = conditions if several else conditions[0]
-            given.append((cond, value, " and ".join(conditions)))
+            made = [
+                _condition(draw, drawn, in_sql=in_sql)
+                for _ in range(draw.pick((1, 1, 2)) if several else 1)
+            ]
+            value: Any = [wanted for wanted, _ in made] if several else made[0][0]
+            given.append((cond, value, " and ".join(said for _, said in made)))
             parts.append(draw.pick(_WHERE).replace("{cond}", f"{{{cond}}}"))
         if key in kept and draw.chance(0.5):
             by = draw.pick(drawn) if draw.chance(0.7) else _column(draw)
-            given.append((key, by, by))
+            given.append((key, *(_directed(draw, by) if directed else (by, by))))
             order = worded(draw, draw.pick(_SORTED)).replace("{key}", f"{{{key}}}")
             if way in kept and draw.chance(0.7):
                 value, said = draw.pick(_ORDER)
