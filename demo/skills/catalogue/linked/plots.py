@@ -54,6 +54,16 @@ _LABELS = (
     "week 1|week 2|week 3|week 4|week 5",
     "first|second|third|fourth|fifth",
 )
+_NAMES = (
+    "data|values|points|series|numbers|samples|y|figures|rows|readings|coordinates|dataset",
+    "labels|categories|names|x_labels|legend|keys|ticks",
+    "title|caption|heading|name|header|label",
+    "kind|type|style|chart_type|mode|format",
+    "x_label|x_axis|xlabel|xTitle|x_title|horizontal|x_name",
+    "y_label|y_axis|ylabel|yTitle|y_title|vertical|y_name",
+)
+_VERBS = "plot|draw|chart|graph|render|show|analyze|compute|make|sum"
+_THINGS = ("chart", "graph", "series", "data", "points", "numbers", "plot", "curve", "values")
 
 
 def _labels(draw: Draw, count: int) -> list[str]:
@@ -66,17 +76,15 @@ def _labels(draw: Draw, count: int) -> list[str]:
     return [draw.pick(pool) if pool else spans.word(draw) for _ in range(count)]
 
 
+def _said_of_axes(draw: Draw, across: str, up: str) -> str:
+    """What a request says of the labels of one axis or both."""
+    form = draw.pick((*_AXES, *_ACROSS, *_UP)).format(x=f"{{{across}}}", y=f"{{{up}}}")
+    return draw.pick((", {}", " with {}", "; {}", " ({})", ". {}")).format(form)
+
+
 def plot(draw: Draw) -> Kind:
     """A plot of numbers, with labels or without."""
-    data, labels, head, way, across, up = names_of(
-        draw,
-        "data|values|points|series|numbers|samples|y|figures|rows|readings|coordinates|dataset",
-        "labels|categories|names|x_labels|legend|keys|ticks",
-        "title|caption|heading|name|header|label",
-        "kind|type|style|chart_type|mode|format",
-        "x_label|x_axis|xlabel|xTitle|x_title|horizontal|x_name",
-        "y_label|y_axis|ylabel|yTitle|y_title|vertical|y_name",
-    )
+    data, labels, head, way, across, up = names_of(draw, *_NAMES)
     shape = draw.pick(("number[]", "number[]", "number[][]", "number[][]", "int[]"))
     rows = shape == "number[][]"
     with_labels = not rows and draw.chance(0.4)
@@ -127,15 +135,10 @@ def plot(draw: Draw) -> Kind:
             text += draw.pick((", titled {}", ", call it {}", ' with the title "{}"', ", under {}",
                                " and write {} above it")).format(f"{{{head}}}")  # fmt: skip
         if axes and draw.chance(0.5):
-            said = draw.pick((*_AXES, *_ACROSS, *_UP))
-            said = said.replace("{x}", f"{{{across}}}").replace("{y}", f"{{{up}}}")
-            text += draw.pick((", ", " with ", "; ", " (", ". ")) + said
-            text += ")" if text.endswith(f" ({said}") else ""
+            text += _said_of_axes(draw, across, up)
         return Made(text, given)
 
-    verbs = "plot|draw|chart|graph|render|show|analyze|compute|make|sum"
-    things = ("chart", "graph", "series", "data", "points", "numbers", "plot", "curve", "values")
-    return kind_of(draw, verbs, things, parameters, make)
+    return kind_of(draw, _VERBS, _THINGS, parameters, make)
 
 
 # A text and its languages.

@@ -50,6 +50,16 @@ _SORTED = ("[ordered|sorted|ranked|arranged] by {key}", "[order|sort|rank] [|the
            "{key}", "by {key}", "with {key} as the sort key", "in the order of {key}")  # fmt: skip
 _TOP = ("top {n}", "the first {n}", "only {n} rows", "limit {n}", "at most {n}", "no more than {n}",
         "{n} of them", "the best {n}", "{n} entries", "max {n}", "the top {n} will do")  # fmt: skip
+_NAMES = (
+    "columns|fields|select|attributes|properties|cols|keys|wanted|outputs|field_names",
+    "table|source|collection|entity|dataset|from_table|sheet|index|resource|kind",
+    "filter|where|condition|filters|criteria|predicate|restriction|rule|match",
+    "order_by|sort_by|sort|sort_key|sorted_by|order|rank_by|ordering",
+    "direction|sort_order|order_dir|dir|sort_direction|sequence",
+    "limit|top|max_rows|count|n|rows|first|take|page_size",
+)
+_VERBS = "query|select|fetch|list|read|get|report|export|find|scan|run"
+_THINGS = ("table", "rows", "data", "base", "query", "records", "columns", "entries", "sql")
 
 
 def _column(draw: Draw) -> str:
@@ -123,15 +133,7 @@ def _behind(draw: Draw, parts: list[str]) -> str:
 
 def query(draw: Draw) -> Kind:
     """A query of a table. Whether the rest is mentioned differs from request to request."""
-    cols, table, cond, key, way, limit = names_of(
-        draw,
-        "columns|fields|select|attributes|properties|cols|keys|wanted|outputs|field_names",
-        "table|source|collection|entity|dataset|from_table|sheet|index|resource|kind",
-        "filter|where|condition|filters|criteria|predicate|restriction|rule|match",
-        "order_by|sort_by|sort|sort_key|sorted_by|order|rank_by|ordering",
-        "direction|sort_order|order_dir|dir|sort_direction|sequence",
-        "limit|top|max_rows|count|n|rows|first|take|page_size",
-    )
+    cols, table, cond, key, way, limit = names_of(draw, *_NAMES)
     several = draw.chance(0.5)
     short, table_choices = draw.chance(0.6), draw.chance(0.15)
     choices = tuple((_SHORT[v] if short else v, v) for v, _ in _ORDER)
@@ -186,6 +188,4 @@ def query(draw: Draw) -> Kind:
     parameters = [of, Parameter((cols,), "word[]"), *(optional[name] for name in kept)]
     if draw.chance(0.4):
         parameters.reverse()
-    verbs = "query|select|fetch|list|read|get|report|export|find|scan|run"
-    things = ("table", "rows", "data", "base", "query", "records", "columns", "entries", "sql")
-    return kind_of(draw, verbs, things, parameters, make)
+    return kind_of(draw, _VERBS, _THINGS, parameters, make)
