@@ -37,7 +37,7 @@ from demo.model import Body, Shape, compile_kernels, products
 from demo.optim import Muon
 from demo.package import packaged
 from demo.skills import SKILLS
-from demo.weights import is_rounded, to_integers, unpack
+from demo.weights import from_integers, is_rounded, to_integers, unpack
 
 log = logging.getLogger("demo.train")
 
@@ -156,12 +156,13 @@ def train_step(state: State, batch: Batch, rate: float) -> tuple[Tensor, Tensor]
 
 @contextmanager
 def rounded(model: nn.Module) -> Iterator[None]:
-    """The model as the package would have it. What is learned so applies to the exact weights,
-    which return afterwards."""
+    """Give the model the rounded weights that the package would have, and afterwards its own again.
+
+    A step applies the gradients for the rounded weights to its own (a straight-through estimator).
+    """
     matrices = [p.detach() for p in model.parameters() if is_rounded(p)]
     exact = torch.cat([matrix.flatten() for matrix in matrices])
-    integers, scales = to_integers(exact)
-    _fill(matrices, (integers * scales.float()).flatten())
+    _fill(matrices, from_integers(*to_integers(exact)).flatten())
     try:
         yield
     finally:

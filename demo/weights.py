@@ -59,7 +59,7 @@ def unpack(data: bytes) -> tuple[dict[str, Tensor], Tensor]:
     tensors = load(lzma.decompress(data))
     known = tensors.pop("known").long()
     state = {
-        name: _from_integers(tensor, tensors[name + _SCALE])
+        name: from_integers(tensor, tensors[name + _SCALE])
         if tensor.dtype is torch.int8
         else tensor
         for name, tensor in tensors.items()
@@ -68,7 +68,11 @@ def unpack(data: bytes) -> tuple[dict[str, Tensor], Tensor]:
     return state, known
 
 
-def _from_integers(integers: Tensor, scales: Tensor) -> Tensor:
+def from_integers(integers: Tensor, scales: Tensor) -> Tensor:
+    """The values (float32, in the integers' shape) that `to_integers` took, up to rounding.
+
+    Each of the scales is for as many integers as every other.
+    """
     groups = integers.float().view(scales.numel(), -1)
     return (groups * scales.float().view(-1, 1)).view_as(integers)
 

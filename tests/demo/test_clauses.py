@@ -21,10 +21,10 @@ def test_parts_are_distinct_and_hold_no_marks_of_requests() -> None:
         assert not [part for part in found if re.search(r'[{}\[\]|",]', part)]
 
 
-def test_every_part_is_used() -> None:
-    forms = " ".join(made(drawn(i)) for made in clauses.MADE.values() for i in range(2000))
+def test_every_section_is_used() -> None:
+    made = " ".join(maker(drawn(i)) for maker in clauses.MADE.values() for i in range(2000))
     for section, found in clauses.parts().items():
-        assert any(part in forms for part in found), section
+        assert any(part in made for part in found), section
 
 
 def test_sentences_are_copied_whole() -> None:
@@ -37,11 +37,9 @@ def test_sentences_are_copied_whole() -> None:
 
 
 def test_evaluation_has_only_sentences_that_are_written_out() -> None:
-    starts = tuple(clauses.parts()["subject"])
     values = {
         draw_value(drawn(index, Split.HELD_OUT), Parameter(("text",), "sentence"))[0]
         for index in range(200)
     }
     made = {clauses.statement(drawn(index)) for index in range(2000)}
-    assert starts
     assert not values & made

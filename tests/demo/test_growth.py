@@ -8,7 +8,7 @@ import torch
 from demo.batches import Cut, pool
 from demo.growth import with_layers, with_rows, with_tags, with_units, with_width
 from demo.model import Shape
-from demo.train import fresh, train_step
+from demo.train import Demo, fresh, train_step
 
 SMALL = Shape(layers=4, heads=4, kv_heads=2, intermediate=32)
 KNOWN = torch.arange(1000)
@@ -33,27 +33,25 @@ def test_all_layers_of_a_deeper_model_learn() -> None:
     assert all(layer.q.grad.abs().sum() > 0 for layer in deep.model.body.layers)
 
 
-def test_a_model_with_more_heads_computes_the_same() -> None:
-    small = fresh(0, SMALL, KNOWN).model
-    wide = fresh(1, replace(SMALL, heads=6, kv_heads=3), KNOWN).model
+def with_more(shape: Shape) -> Demo:
+    """A model grown to `shape` from SMALL, after a check that it computes the same."""
+    small, wide = fresh(0, SMALL, KNOWN).model, fresh(1, shape, KNOWN).model
     grown = with_units(small.state_dict(), wide.state_dict())
-    assert Shape.of(grown) == wide.body.shape
+    assert Shape.of(grown) == shape
     wide.load_state_dict(grown)
     rows = torch.randn(2, 200, SMALL.hidden)
     with torch.no_grad():
         torch.testing.assert_close(wide.body(rows), small.body(rows), rtol=1e-3, atol=1e-3)
+    return wide
+
+
+def test_a_model_with_more_heads_computes_the_same() -> None:
+    wide = with_more(replace(SMALL, heads=6, kv_heads=3))
     assert wide.body.layers[0].q[-128:].abs().min() > 0
 
 
 def test_experts_of_more_units_compute_the_same() -> None:
-    small = fresh(0, SMALL, KNOWN).model
-    wide = fresh(1, replace(SMALL, intermediate=48), KNOWN).model
-    grown = with_units(small.state_dict(), wide.state_dict())
-    assert Shape.of(grown) == wide.body.shape
-    wide.load_state_dict(grown)
-    rows = torch.randn(2, 200, SMALL.hidden)
-    with torch.no_grad():
-        torch.testing.assert_close(wide.body(rows), small.body(rows), rtol=1e-3, atol=1e-3)
+    wide = with_more(replace(SMALL, intermediate=48))
     assert wide.body.layers[0].up[:, :, 32:].abs().min() > 0
 
 

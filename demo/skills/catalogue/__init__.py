@@ -4,8 +4,7 @@
 alone. `POPULAR` has the first names of those training kinds that people try first.
 """
 
-from importlib import resources
-
+from demo.skills.catalogue.files import read_folder
 from demo.skills.catalogue.kinds import Kind, parse
 
 _UNSEEN = "unseen.txt"
@@ -14,9 +13,7 @@ _POPULAR = ("popular.txt", "common.txt", "pasted.txt")
 
 def _read(folder: str) -> dict[str, tuple[Kind, ...]]:
     """The kinds of each file of a folder, by the file's name."""
-    files = resources.files("demo").joinpath("data", folder).iterdir()
-    texts = {file.name: file.read_text("utf-8") for file in files}
-    return {name: tuple(parse(texts[name])) for name in sorted(texts)}
+    return {name: tuple(parse(text)) for name, text in read_folder(folder).items()}
 
 
 def _for_training(read: dict[str, tuple[Kind, ...]]) -> tuple[Kind, ...]:

@@ -7,10 +7,10 @@ a request: `they sang songs around the fire` is one value, not three.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
+from demo.skills.catalogue.files import blocks, read
 
 _STATEMENTS = (
     "{subject} {did}",
@@ -65,17 +65,15 @@ MADE: Mapping[str, Callable[[Draw], str]] = {
 @cache
 def parts() -> dict[str, tuple[str, ...]]:
     """The parts of each section of `clauses.txt`."""
-    text = resources.files("demo").joinpath("data", "clauses.txt").read_text("utf-8")
-    found: dict[str, tuple[str, ...]] = {}
-    for block in re.split(r"\n{2,}", re.sub(r"(?m)^#.*\n", "", text).strip()):
-        head, _, rest = block.partition(":\n")
-        found[head] = tuple(part.strip() for line in rest.splitlines() for part in line.split("|"))
-    return found
+    return {
+        head.removesuffix(":"): tuple(part.strip() for line in lines for part in line.split("|"))
+        for head, *lines in blocks(read("clauses.txt"))
+    }
 
 
 def _made(draw: Draw, form: str) -> str:
     def part(match: re.Match[str]) -> str:
         return spans.word(draw) if match[1] == "word" else draw.pick(parts()[match[1]])
 
-    text = re.sub(r"\{(\w+)\}", part, form)
-    return text[0].upper() + text[1:] if draw.chance(_CAPITAL) else text
+    made = re.sub(r"\{(\w+)\}", part, form)
+    return made[0].upper() + made[1:] if draw.chance(_CAPITAL) else made

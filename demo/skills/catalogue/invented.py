@@ -8,11 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
+from demo.skills.catalogue.files import blocks, read, read_folder
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request, parse_parameter
 from demo.skills.catalogue.kinds import request as parse_request
 from demo.skills.words import Split, aligned, nouns
@@ -84,38 +83,28 @@ class Aspect:
     mentions: tuple[Request, ...]
 
 
-def _data() -> Traversable:
-    return resources.files("demo").joinpath("data")
-
-
-def _blocks(file: Traversable) -> list[list[str]]:
-    text = file.read_text("utf-8")
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    return [block.splitlines() for block in re.split(r"\n{2,}", "\n".join(lines).strip())]
-
-
 @cache
 def _deeds() -> tuple[_Deed, ...]:
     return tuple(
         _Deed(tuple(names.split("|")), tuple(said.split("|")), tuple(frames))
-        for names, said, *frames in _blocks(_data().joinpath("deeds.txt"))
+        for names, said, *frames in blocks(read("deeds.txt"))
     )
 
 
 @cache
 def read_aspects() -> dict[str, tuple[Aspect, ...]]:
     """The aspects of each file, by the file's name."""
-    files = {file.name: file for file in _data().joinpath("aspects").iterdir()}
     return {
-        name: tuple(_aspect(*block) for block in _blocks(files[name])) for name in sorted(files)
+        name: tuple(_aspect(*block) for block in blocks(content))
+        for name, content in read_folder("aspects").items()
     }
 
 
 def _any_aspect(draw: Draw) -> Aspect:
     """Half the time one that very many functions have."""
-    read = read_aspects()
-    others = [name for name in read if name != _COMMON]
-    return draw.pick(read[_COMMON if draw.chance(0.5) else draw.pick(others)])
+    files = read_aspects()
+    others = [name for name in files if name != _COMMON]
+    return draw.pick(files[_COMMON if draw.chance(0.5) else draw.pick(others)])
 
 
 def _aspect(head: str, *mentions: str) -> Aspect:

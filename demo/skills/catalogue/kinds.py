@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from demo.skills.catalogue.domains import domains
+from demo.skills.catalogue.files import blocks
 
 Value = str | int | float | bool
 
@@ -110,9 +111,8 @@ class Kind:
 
 def parse(text: str) -> Iterator[Kind]:
     """The kinds of a whole text; ValueError with a kind's name for a mistake in it."""
-    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
-    for block in re.split(r"\n{2,}", "\n".join(lines).strip()):
-        yield kind(*block.splitlines())
+    for block in blocks(text):
+        yield kind(*block)
 
 
 def kind(names: str, descriptions: str, parameters: str, *requests: str) -> Kind:

@@ -1,0 +1,25 @@
+"""What the evaluation asks, so that what training asks can be kept apart from it."""
+
+import re
+from functools import cache
+
+from demo import strange
+from demo.skills import catalogue
+from demo.skills.catalogue.kinds import PLACEHOLDER
+
+
+def is_variant(request: str) -> bool:
+    """Whether a request has four fifths of its words in common with one of the evaluation's."""
+    mine = _words(request)
+    return any(len(mine & w) >= 0.8 * len(mine | w) > 3.2 for w in _asked())
+
+
+@cache
+def _asked() -> tuple[set[str], ...]:
+    asked = [request.text for made in catalogue.UNSEEN for request in made.requests]
+    asked += [one.request for one in strange.practical(1, 12)]
+    return tuple(_words(text) for text in asked)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall("[a-z']+", PLACEHOLDER.sub("_", text).lower()))
