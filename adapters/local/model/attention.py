@@ -147,11 +147,13 @@ def _on_cpu(
     window: int | None,
 ) -> tuple[Tensor, Tensor]:
     """The same as `_on_cuda`, for a CPU."""
+    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    by_products = products.are_faster(query.dtype)
+    if not by_products and _are_alike(starts_q, starts_k):
+        return _one_query(query, key, value, scaling)
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
     band = None if window is None else _band(window, query.dtype)
-    by_products = products.are_faster(query.dtype)
-    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
     done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
     parts: Iterable[Part]
     for run in _runs(starts_q, starts_k, done):
@@ -171,6 +173,17 @@ def _on_cpu(
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
     return out, lse
+
+
+def _are_alike(starts_q: list[int], starts_k: list[int]) -> bool:
+    """Whether all sequences have one query each, and equally many keys."""
+    count = len(starts_q) - 1
+    each, rest = divmod(starts_k[-1], count)
+    return (
+        starts_q[-1] == count
+        and not rest
+        and (count == 1 or starts_k == list(range(0, starts_k[-1] + 1, each)))
+    )
 
 
 def _decoded(

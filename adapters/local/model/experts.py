@@ -8,8 +8,10 @@ not chosen is zero. gpt-oss-20b, of whose 32 experts a token uses 4, is computed
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS, grouped_mm_experts_forward
+
+from adapters.local.model.packed import Float16Linear, float16_serves
 
 NAME = "all_experts"
 """Its name in transformers."""
@@ -18,11 +20,34 @@ NAME = "all_experts"
 _MOST_TOKENS = 64
 
 
-def select_experts(model: Any) -> None:
-    """Let `model` use `all_experts` if a token uses at least half of its experts."""
+def select_experts(model: Any, *, widened: bool = False) -> None:
+    """Let `model` use `all_experts` if a token uses at least half of its experts.
+
+    widened: whether `model` will compute in float32. Each layer then gets its `PackedExperts` too,
+    if the weights permit it; steps of many tokens go on with the original weights.
+    """
     config = model.config
-    if 2 * config.num_experts_per_tok >= config.num_local_experts:
-        model.set_experts_implementation(NAME)
+    if 2 * config.num_experts_per_tok < config.num_local_experts:
+        return
+    model.set_experts_implementation(NAME)
+    modules = [layer.mlp.experts for layer in model.model.layers]
+    weights = [weight for one in modules for weight in (one.gate_up_proj, one.down_proj)]
+    if widened and float16_serves(weights):
+        for module in modules:
+            module.packed = PackedExperts(module)
+
+
+class PackedExperts(nn.Module):
+    """All experts of a layer for states of float32, as two layers with float16 weights."""
+
+    def __init__(self, experts: Any) -> None:
+        """experts: `GptOssExperts`."""
+        super().__init__()
+        self.gate_up = Float16Linear(
+            experts.gate_up_proj.detach().transpose(1, 2).flatten(0, 1).float(),
+            experts.gate_up_proj_bias.detach().flatten().float(),
+        )
+        self.down = Float16Linear(experts.down_proj.detach().flatten(0, 1).t().float())
 
 
 def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -37,13 +62,20 @@ def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) ->
         return result
     experts = module.num_experts
     shares = states.new_zeros(count, experts).scatter_(1, chosen, weights)
-    inputs = states.expand(experts, *states.shape)
-    gates = module.gate_up_proj_bias.unsqueeze(1).baddbmm(inputs, module.gate_up_proj)
-    inner = module._apply_gate(gates).mul_(shares.t().unsqueeze(2))
+    packed = getattr(module, "packed", None)
+    if packed is None:
+        inputs = states.expand(experts, *states.shape)
+        gates = module.gate_up_proj_bias.unsqueeze(1).baddbmm(inputs, module.gate_up_proj)
+        gates = gates.transpose(0, 1)
+    else:
+        gates = packed.gate_up(states).view(count, experts, 2 * module.intermediate_size)
     # One product over the inner states of all experts adds up their outputs.
-    rows = inner.transpose(0, 1).flatten(1)
-    biases: Tensor = shares @ module.down_proj_bias
-    return biases.addmm_(rows, module.down_proj.flatten(0, 1))
+    rows = module._apply_gate(gates).mul_(shares.unsqueeze(2)).flatten(1)
+    if packed is None:
+        biases: Tensor = shares @ module.down_proj_bias
+        return biases.addmm_(rows, module.down_proj.flatten(0, 1))
+    outputs: Tensor = packed.down(rows)
+    return outputs.addmm_(shares, module.down_proj_bias)
 
 
 ALL_EXPERTS_FUNCTIONS.register(NAME, all_experts)

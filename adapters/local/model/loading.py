@@ -24,6 +24,7 @@ from adapters.local.model.experts import select_experts
 from adapters.local.model.kernels import HOPPER_ATTENTION, provide
 from adapters.local.model.output_layer import pack_output_layer
 from adapters.local.model.precision import compute_in_float32
+from adapters.local.model.projections import join_projections
 from adapters.local.options import Options
 
 logger = logging.getLogger(__name__)
@@ -73,8 +74,9 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
         weights.check_format(loaded, weights_plan)
         if device.type == "cpu":
             pack_output_layer(loaded, torch.float32 if weights_plan.widened else loaded.dtype)
-            select_experts(loaded)
+            select_experts(loaded, widened=weights_plan.widened)
         if weights_plan.widened:
+            join_projections(loaded)
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)
     logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)

@@ -9,7 +9,7 @@ from transformers import GptOssConfig
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssExperts, GptOssForCausalLM
 
-from adapters.local.model.experts import NAME, all_experts, select_experts
+from adapters.local.model.experts import NAME, PackedExperts, all_experts, select_experts
 from adapters.local.model.loading import load
 from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
@@ -54,6 +54,43 @@ def test_the_sum_is_that_of_the_chosen_experts(
     assert found.dtype == dtype
     bound = 1e-5 if dtype == torch.float32 else 5e-2
     torch.testing.assert_close(found, expected, atol=bound, rtol=bound)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 3, 64, 65])
+def test_packed_experts_compute_what_the_experts_compute(tokens: int) -> None:
+    config = GptOssConfig(
+        hidden_size=32, intermediate_size=24, num_local_experts=4, num_experts_per_tok=2
+    )
+    config._experts_implementation = "eager"
+    module, arguments = drawn(config, tokens, torch.float32)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.copy_(parameter.bfloat16())
+    expected = module(*arguments)
+    module.packed = PackedExperts(module)
+    torch.testing.assert_close(all_experts(module, *arguments), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("widened", "value", "packed"), [(False, 1.0, False), (True, 1.0, True), (True, 1e5, False)]
+)
+def test_experts_are_packed_for_float32_if_float16_has_their_weights(
+    widened: bool, value: float, packed: bool
+) -> None:
+    config = GptOssConfig(
+        vocab_size=100,
+        hidden_size=32,
+        intermediate_size=24,
+        num_hidden_layers=2,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+    )
+    model = GptOssForCausalLM(config).bfloat16()
+    with torch.no_grad():
+        model.model.layers[1].mlp.experts.down_proj[3, 2, 1] = value
+    select_experts(model, widened=widened)
+    for layer in model.model.layers:
+        assert isinstance(getattr(layer.mlp.experts, "packed", None), PackedExperts) is packed
 
 
 @pytest.mark.parametrize(("number", "selected"), [(2, True), (4, True), (5, False), (32, False)])
