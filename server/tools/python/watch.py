@@ -33,11 +33,16 @@ class Watch:
 
     def __init__(self, sessions: Mapping[str, Session]) -> None:
         self._sessions = sessions
+        self._added = asyncio.Event()
         self._counts: dict[Session, FileCount] = {}
         self._recounts: dict[Session, asyncio.Task[None]] = {}
         self._ending: dict[Session, asyncio.Task[None]] = {}
         checks = (_check_processes, self._check_files)
         self._rounds = [asyncio.create_task(self._repeat(check)) for check in checks]
+
+    def note_added(self) -> None:
+        """Called when there is one more session: without any, the checks rest."""
+        self._added.set()
 
     async def stop(self) -> None:
         """End the checks. Safe to call twice."""
@@ -49,6 +54,9 @@ class Watch:
     async def _repeat(self, check: Callable[[Session], Awaitable[str | None]]) -> None:
         """Check one session after another. check: says why a session has to end, if it has to."""
         for number in itertools.count():
+            if not self._sessions:
+                self._added.clear()
+                await self._added.wait()
             await asyncio.sleep(ROUND_SECONDS)
             for session in self._due(number):
                 try:

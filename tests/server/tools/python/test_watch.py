@@ -45,6 +45,7 @@ class Sessions(dict[str, Session]):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
+        self.watch: Watch | None = None
 
     def add(self, name: str, files: int = 0, *, slow: bool = False, **limits: int) -> FakeProcess:
         folder = self._root / name
@@ -53,6 +54,8 @@ class Sessions(dict[str, Session]):
             (folder / str(number)).touch()
         process: Any = FakeProcess(slow=slow)
         self[name] = Session(SandboxLimits(**limits), folder, None, live=process)
+        if self.watch is not None:
+            self.watch.note_added()
         return process  # type: ignore[no-any-return]
 
 
@@ -67,7 +70,7 @@ def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sessions:
 
 @pytest.fixture
 async def watch(sessions: Sessions) -> AsyncIterator[Watch]:
-    watch = Watch(sessions)
+    watch = sessions.watch = Watch(sessions)
     yield watch
     await watch.stop()
 
@@ -259,3 +262,29 @@ async def test_a_closed_session_is_forgotten(
         sessions.pop("a").closed = True
         while watch._counts:  # noqa: ASYNC110
             await asyncio.sleep(0.001)
+
+
+async def test_without_sessions_nothing_wakes_up(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleeps = []
+    sleep = asyncio.sleep
+
+    async def counted(seconds: float) -> None:
+        sleeps.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(module.asyncio, "sleep", counted)
+    for _ in range(20):
+        await sleep(0)
+    assert not sleeps
+    process = sessions.add("a", 10, disk=20 * KIB)
+    async with asyncio.timeout(30):
+        await process.ended.wait()
+    del sessions["a"]
+    for _ in range(20):
+        await sleep(0)
+    before = len(sleeps)
+    for _ in range(20):
+        await sleep(0)
+    assert len(sleeps) == before > 0
