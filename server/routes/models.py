@@ -16,7 +16,7 @@ from server.http.authentication import authenticate
 router = APIRouter()
 
 _DEMO_DESCRIPTION = (
-    "A tiny demo model of a few million parameters, trained from nothing for trying clients and "
+    "A tiny demo model of 13 million parameters, trained from nothing for trying clients and "
     "for tests. Serve a real checkpoint with --model."
 )
 

@@ -88,9 +88,9 @@ def attend(
     """Causal attention of concatenated sequences, [queries, heads, width].
 
     query: [queries, heads, width]; key, value: [keys, key heads, width]. ends_q, ends_k: int32
-    [sequences + 1], from 0; the queries of a sequence are the last of its keys. window: the number
-    of keys that a query attends to, itself included; a sequence then has at most window - 1 keys
-    before its queries.
+    [sequences + 1], from 0 to the numbers of queries and keys; the queries of a sequence are the
+    last of its keys. window: the number of keys that a query attends to, itself included; a
+    sequence then has at most window - 1 keys before its queries.
     """
     if query.device.type == "cpu":
         out, lse = _on_cpu(query, key, value, ends_q, ends_k, scaling, window)
@@ -150,6 +150,7 @@ def _on_cpu(
     starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
     by_products = products.are_faster(query.dtype)
     if not by_products and _are_alike(starts_q, starts_k):
+        # The usual step of one stream: nothing to allocate and to copy in each layer.
         return _one_query(query, key, value, scaling)
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
@@ -177,13 +178,8 @@ def _on_cpu(
 
 def _are_alike(starts_q: list[int], starts_k: list[int]) -> bool:
     """Whether all sequences have one query each, and equally many keys."""
-    count = len(starts_q) - 1
-    each, rest = divmod(starts_k[-1], count)
-    return (
-        starts_q[-1] == count
-        and not rest
-        and (count == 1 or starts_k == list(range(0, starts_k[-1] + 1, each)))
-    )
+    places = range(len(starts_q))
+    return starts_q == [*places] and starts_k == [place * starts_k[1] for place in places]
 
 
 def _decoded(

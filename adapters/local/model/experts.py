@@ -20,25 +20,33 @@ NAME = "all_experts"
 _MOST_TOKENS = 64
 
 
-def select_experts(model: Any, *, widened: bool = False) -> None:
-    """Let `model` use `all_experts` if a token uses at least half of its experts.
+def are_computed_at_once(config: Any) -> bool:
+    """Whether a token uses at least half of the experts."""
+    return bool(2 * config.num_experts_per_tok >= config.num_local_experts)
 
-    widened: whether `model` will compute in float32. Each layer then gets its `PackedExperts` too,
-    if the weights permit it; steps of many tokens go on with the original weights.
+
+def select_experts(model: Any, *, widened: bool) -> None:
+    """Let `model` use `all_experts` if its experts are computed at once.
+
+    widened: whether `model`, whose weights are as stored, will compute in float32. Each layer then
+    gets its `PackedExperts` too, if the weights permit it.
     """
-    config = model.config
-    if 2 * config.num_experts_per_tok < config.num_local_experts:
+    if not are_computed_at_once(model.config):
         return
     model.set_experts_implementation(NAME)
+    if not widened:
+        return
     modules = [layer.mlp.experts for layer in model.model.layers]
-    weights = [weight for one in modules for weight in (one.gate_up_proj, one.down_proj)]
-    if widened and float16_serves(weights):
+    if float16_serves(weight for one in modules for weight in (one.gate_up_proj, one.down_proj)):
         for module in modules:
             module.packed = PackedExperts(module)
 
 
 class PackedExperts(nn.Module):
-    """All experts of a layer for states of float32, as two layers with float16 weights."""
+    """All experts of a layer for states of float32, as two layers with float16 weights.
+
+    They are a second copy of the weights: steps of many tokens use the first.
+    """
 
     def __init__(self, experts: Any) -> None:
         """experts: `GptOssExperts`."""
@@ -60,22 +68,35 @@ def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) ->
     if count > _MOST_TOKENS:
         result: Tensor = grouped_mm_experts_forward(module, states, chosen, weights)
         return result
-    experts = module.num_experts
-    shares = states.new_zeros(count, experts).scatter_(1, chosen, weights)
-    packed = getattr(module, "packed", None)
-    if packed is None:
-        inputs = states.expand(experts, *states.shape)
-        gates = module.gate_up_proj_bias.unsqueeze(1).baddbmm(inputs, module.gate_up_proj)
-        gates = gates.transpose(0, 1)
-    else:
-        gates = packed.gate_up(states).view(count, experts, 2 * module.intermediate_size)
-    # One product over the inner states of all experts adds up their outputs.
-    rows = module._apply_gate(gates).mul_(shares.unsqueeze(2)).flatten(1)
-    if packed is None:
-        biases: Tensor = shares @ module.down_proj_bias
-        return biases.addmm_(rows, module.down_proj.flatten(0, 1))
-    outputs: Tensor = packed.down(rows)
-    return outputs.addmm_(shares, module.down_proj_bias)
+    shares = states.new_zeros(count, module.num_experts).scatter_(1, chosen, weights)
+    inner = module._apply_gate(_gates(module, states)).mul_(shares.unsqueeze(2))
+    return _outputs(module, inner.flatten(1), shares)
+
+
+def _gates(module: Any, states: Tensor) -> Tensor:
+    """The gates of all experts, [tokens, experts, 2 * inner]."""
+    if packed := _packed(module):
+        gates: Tensor = packed.gate_up(states)
+        return gates.view(len(states), module.num_experts, 2 * module.intermediate_size)
+    inputs = states.expand(module.num_experts, *states.shape)
+    products: Tensor = module.gate_up_proj_bias.unsqueeze(1).baddbmm(inputs, module.gate_up_proj)
+    return products.transpose(0, 1)
+
+
+def _outputs(module: Any, inner: Tensor, shares: Tensor) -> Tensor:
+    """[tokens, hidden] of `inner` [tokens, experts * inner], which has the shares of the experts.
+
+    One product over the inner states of all experts adds up their outputs.
+    """
+    if packed := _packed(module):
+        outputs: Tensor = packed.down(inner)
+        return outputs.addmm_(shares, module.down_proj_bias)
+    biases: Tensor = shares @ module.down_proj_bias
+    return biases.addmm_(inner, module.down_proj.flatten(0, 1))
+
+
+def _packed(module: Any) -> PackedExperts | None:
+    return getattr(module, "packed", None)
 
 
 ALL_EXPERTS_FUNCTIONS.register(NAME, all_experts)

@@ -77,6 +77,7 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
             select_experts(loaded, widened=weights_plan.widened)
         if weights_plan.widened:
             join_projections(loaded)
+            # Last: the others look at the weights as they are stored.
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)
     logger.info("%s: attention %s, weights %s", describe(device), name, weights_plan)

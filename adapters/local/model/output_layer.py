@@ -18,7 +18,6 @@ from adapters.local.model.packed import (
 
 logger = logging.getLogger(__name__)
 
-_CHECKED = 2048
 _TYPES = (torch.bfloat16, torch.float32)
 
 
@@ -49,7 +48,7 @@ def _kind(weight: Tensor, dtype: torch.dtype) -> type[PackedLayer] | None:
     """The class that packs `weight` for states of `dtype`. None: no class does."""
     if dtype == torch.float32 and float16_serves([weight]):
         return Float16Linear
-    if dtype in _TYPES and works(ReorderedLinear, weight[:_CHECKED].to(dtype)):
+    if dtype in _TYPES and works(ReorderedLinear, weight, dtype):
         return ReorderedLinear
     logger.warning("the weights of the output layer are not packed, which makes steps slower")
     return None

@@ -1,7 +1,7 @@
 """Linear layers for a CPU, whose weights are packed in the order in which a kernel reads them."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -15,8 +15,9 @@ logger = logging.getLogger(__name__)
 
 _ROWS = 16
 _CHECKED_ROWS = (1, 3, 16, 64)
-_CHECKED_FEATURES = 2048
+_CHECKED = 2048
 _BOUND = 1e-2
+_LEAST = 2**-12
 
 
 class PackedLayer(nn.Module):
@@ -26,11 +27,11 @@ class PackedLayer(nn.Module):
     before they are used.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        """weight: [features out, features in], bias: [features out]; not referenced afterwards."""
+    def __init__(self, weight: Tensor) -> None:
+        """weight: [features out, features in]; not referenced afterwards."""
         super().__init__()
         self._features = weight.shape[0]
-        self._packed = self._pack(weight, bias)
+        self._packed = self._pack(weight)
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., features in] to [..., features out]."""
@@ -38,7 +39,7 @@ class PackedLayer(nn.Module):
             return states.new_empty((*states.shape[:-1], self._features))
         return self._product(states)
 
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> Any:
+    def _pack(self, weight: Tensor) -> Any:
         raise NotImplementedError
 
     def _product(self, states: Tensor) -> Tensor:
@@ -48,14 +49,13 @@ class PackedLayer(nn.Module):
 class ReorderedLinear(PackedLayer):
     """By oneDNN, for bfloat16 or float32: it reads the weights in half the time in its order."""
 
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> Tensor:
-        self._bias = bias
+    def _pack(self, weight: Tensor) -> Tensor:
         packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
         return packed
 
     def _product(self, states: Tensor) -> Tensor:
         result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            states, self._packed, self._bias, "none", [], None
+            states, self._packed, None, "none", [], None
         )
         return result
 
@@ -70,44 +70,58 @@ class Float16Linear(PackedLayer):
     """By FBGEMM on x86, for states of float32: it keeps the weights as float16.
 
     The kernel widens them as it reads them, and adds up in float32. A step reads half of the bytes
-    that float32 weights have, and takes half of the time with few rows; from 48 rows on it takes a
-    tenth longer.
+    that float32 weights have, and takes half of the time with few rows. On AVX2, with the output
+    layer of the demo checkpoint, it takes a tenth longer from 48 rows on.
     """
 
-    def _pack(self, weight: Tensor, bias: Tensor | None) -> Any:
-        return torch.ops.quantized.linear_prepack_fp16(weight, bias)
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """weight: as of `PackedLayer`. bias: [features out] of float32, which is kept."""
+        self._bias = bias
+        super().__init__(weight)
+
+    def _pack(self, weight: Tensor) -> Any:
+        return torch.ops.quantized.linear_prepack_fp16(weight, self._bias)
 
     def _product(self, states: Tensor) -> Tensor:
+        # With the name of the overload, which would be looked for in each call.
         result: Tensor = torch.ops.quantized.linear_dynamic_fp16.default(states, self._packed)
         return result
 
 
-def float16_serves(weights: Sequence[Tensor]) -> bool:
-    """Whether `Float16Linear` computes with `weights` [..., features in] as float32 would."""
-    first = weights[0].detach().flatten(0, -2)
-    return all(map(_fits_float16, weights)) and works(
-        Float16Linear, first[:_CHECKED_FEATURES].float()
-    )
+def float16_serves(weights: Iterable[Tensor]) -> bool:
+    """Whether `Float16Linear` computes with these values as float32 would; logs if not."""
+    if not all(map(_fits_float16, weights)):
+        logger.info("weights are too large or too small for float16, and stay as they are")
+        return False
+    return _float16_works()
 
 
 def _fits_float16(weight: Tensor) -> bool:
-    """Whether `weight` has 16 bits, and no number that is too large for float16.
+    """Whether `weight` has 16 bits, and values that float16 has or rounds by little.
 
     A bfloat16 number from 2**-14 to 65504 is a float16 number too. A smaller one is rounded by at
-    most 2**-25, which is too little to change a probability noticeably.
+    most 2**-25, which is little beside a greatest value of 2**-12 or more.
     """
     if weight.dtype not in (torch.bfloat16, torch.float16):
         return False
     least, greatest = torch.aminmax(weight.detach())
-    return max(-float(least), float(greatest)) <= torch.finfo(torch.float16).max
+    magnitude = max(-float(least), float(greatest))
+    return magnitude == 0 or _LEAST <= magnitude <= torch.finfo(torch.float16).max
+
+
+def _float16_works() -> bool:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn((_CHECKED, 64), generator=generator, device="cpu") / 10
+    return works(Float16Linear, weight, torch.float32)
 
 
 @torch.no_grad()
-def works(kind: type[PackedLayer], weight: Tensor) -> bool:
-    """Whether `kind` computes the right products with `weight`; logs the reason if not.
+def works(kind: type[PackedLayer], weight: Tensor, dtype: torch.dtype) -> bool:
+    """Whether `kind` computes the right products for states of `dtype`; logs the reason if not.
 
-    weight: [features out, features in], some thousand rows of a matrix.
+    weight: [features out, features in], whose first rows are used.
     """
+    weight = weight[:_CHECKED].detach().to(dtype)
     generator = torch.Generator().manual_seed(0)
     try:
         packed = kind(weight.clone())

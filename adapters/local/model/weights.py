@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.hub_kernels import get_kernel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
@@ -20,6 +21,7 @@ from transformers.utils.quantization_config import Mxfp4Config
 from adapters.errors import BackendFailed
 from adapters.local.device import free_memory, gigabytes
 from adapters.local.model import kernels, precision
+from adapters.local.model.experts import are_computed_at_once
 from adapters.local.options import Options
 from adapters.requirements import LARGE_ON_CPU, MXFP4_CAPABILITY, MXFP4_KERNELS
 
@@ -34,8 +36,8 @@ _MXFP4_BYTES = 0.5 + 1 / 32
 class Weights:
     """stored: whether the checkpoint stores the experts as MXFP4. packed: whether they stay MXFP4.
 
-    widened: whether all but the embedding becomes float32 after loading. size: bytes in the memory
-    of the device.
+    widened: whether all but the embedding becomes float32 after loading, or float16 where that is
+    as exact. size: bytes in the memory of the device, at most.
     """
 
     stored: bool
@@ -153,9 +155,10 @@ def _widened_size(model: Any, device: torch.device, options: Options) -> int | N
     if stored != torch.bfloat16.itemsize:
         return None
     embedding = model.get_input_embeddings().weight.numel()
-    # The output layer is a float32 matrix of its own, also if it is stored as the embedding.
+    # The output layer is a matrix of its own, also if it is stored as the embedding.
     wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
-    size = wide * torch.float32.itemsize + embedding * stored
+    twice = sum(map(Tensor.numel, _experts(model))) if are_computed_at_once(model.config) else 0
+    size = wide * torch.float32.itemsize + (embedding + twice) * stored
     return size if size <= min(LARGE_ON_CPU, free_memory(device) or LARGE_ON_CPU) else None
 
 

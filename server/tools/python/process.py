@@ -130,7 +130,7 @@ class ProcessSandbox:
         if session not in self._sessions:
             # Not on a thread: two calls at once would make two folders.
             self._sessions[session] = self._find(session, limits)
-            if self._watch is not None:
+            if self._watch is not None:  # else it will begin with this session
                 self._watch.note_added()
 
     async def run(

@@ -29,7 +29,11 @@ _IDLE_ROUNDS = 8
 
 
 class Watch:
-    """Checks sessions until it is stopped. sessions: those that there are, at any time."""
+    """Checks sessions until it is stopped.
+
+    sessions: those that there are, at any time. Whoever adds one calls `note_added`, because
+    nothing is checked, and nothing wakes up, while there are none.
+    """
 
     def __init__(self, sessions: Mapping[str, Session]) -> None:
         self._sessions = sessions
@@ -41,7 +45,7 @@ class Watch:
         self._rounds = [asyncio.create_task(self._repeat(check)) for check in checks]
 
     def note_added(self) -> None:
-        """Called when there is one more session: without any, the checks rest."""
+        """There is one more session than before."""
         self._added.set()
 
     async def stop(self) -> None:

@@ -189,7 +189,7 @@ async def test_the_limit_holds_inside_of_accepted_drafts(backend: VLLMBackend, m
     assert chunks[-1].finish_reason == "length"
 
 
-@pytest.mark.parametrize("place", range(DRAFTS))
+@pytest.mark.parametrize("place", range(1, DRAFTS + 1))
 async def test_a_stop_token_inside_of_accepted_drafts_is_the_last(
     backend: VLLMBackend, expected: list[int], place: int
 ) -> None:

@@ -96,6 +96,29 @@ def test_one_call_computes_neighbours_in_decode_with_as_many_keys(
     assert computed == [2, 3, 1]
 
 
+@pytest.mark.parametrize("window", [None, 128])
+@pytest.mark.parametrize("past", [0, 127])
+@pytest.mark.parametrize("count", [1, 3])
+def test_sequences_in_decode_with_equally_many_keys_are_not_looked_at_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, count: int, past: int, window: int | None
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    monkeypatch.setattr(attention, "_runs", None)
+    tensors = case([(1, past)] * count)
+    expected = plain(**tensors, scaling=SCALING, window=window)
+    torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("sequences", [[(1, 0), (1, 2)], [(1, 3), (1, 2), (1, 4)]], ids=str)
+def test_sequences_that_only_add_up_to_equal_ones_are_computed_by_themselves(
+    monkeypatch: pytest.MonkeyPatch, sequences: list[tuple[int, int]]
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    tensors = case(sequences)
+    expected = plain(**tensors, scaling=SCALING, window=None)
+    torch.testing.assert_close(run(tensors, None), expected, atol=2e-6, rtol=0)
+
+
 def test_one_call_computes_short_sequences_in_decode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "are_faster", lambda dtype: False)
     computed: list[int] = []

@@ -152,7 +152,7 @@ def test_the_embedding_of_a_widened_model_keeps_its_size(monkeypatch: Patch, tie
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
     monkeypatch.setattr(weights, "free_memory", lambda device: 80e9)
     model = GptOssConfig(
-        num_hidden_layers=1, num_local_experts=4, dtype="bfloat16", tie_word_embeddings=tied
+        num_hidden_layers=1, num_local_experts=9, dtype="bfloat16", tie_word_embeddings=tied
     )
     matrix = model.vocab_size * model.hidden_size
     others = weights._size(weights._meta_model(model), 1, packed=False) - matrix * (
@@ -160,6 +160,18 @@ def test_the_embedding_of_a_widened_model_keeps_its_size(monkeypatch: Patch, tie
     )
     found = plan(model, CPU, Options(device="cpu")).size
     assert found == 4 * (others + matrix) + 2 * matrix
+
+
+def test_experts_that_are_computed_at_once_are_in_memory_twice(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    monkeypatch.setattr(weights, "free_memory", lambda device: 80e9)
+    sizes = []
+    for number in (8, 9):
+        model = GptOssConfig(num_hidden_layers=1, num_local_experts=number, dtype="bfloat16")
+        sizes.append(plan(model, CPU, Options(device="cpu")).size)
+    one = 3 * model.hidden_size * model.intermediate_size
+    biases = 2 * model.intermediate_size + 2 * model.hidden_size  # with the router's row
+    assert sizes[1] - sizes[0] == 4 * (one + biases) + 4 - 2 * 8 * one
 
 
 def test_other_types_than_bfloat16_are_computed_as_they_are_stored(monkeypatch: Patch) -> None:
