@@ -53,6 +53,10 @@ _STATEMENTS = (
     "[It was|That is|I saw] {name}[| with {number}| at {number}| in the {noun}].",
     "There are {number} {noun}[| for {name}| with {name}].",
 )
+_LOOPED = 0.15
+"""How often the answer in the history says the same several times, as a model in a loop does. It is
+said once then: a model that copies all of it seldom ends."""
+
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 Exchange = tuple[Message, tuple[Turn, ...]]
@@ -80,7 +84,8 @@ def _exchange(draw: Draw, text: str, wanted: str) -> Exchange:
 def heard(draw: Draw, count: int) -> tuple[Sequence[Message], list[Exchange]]:
     """A question and a statement as they stand in a history, then `count` wishes about it.
 
-    A whole answer to be repeated is the last one; parts are those of the statement.
+    A whole answer to be repeated is the last one, once if it says the same several times; parts are
+    those of the statement.
     """
     thing = text_value(draw.rng, draw.split)
     parts = {"number": str(draw.rng.randint(0, 9999)), "name": person(draw.rng, draw.split)}
@@ -96,4 +101,6 @@ def heard(draw: Draw, count: int) -> tuple[Sequence[Message], list[Exchange]]:
             exchanges.append(part(draw, kind, last))
         else:
             exchanges.append(_exchange(draw, worded(draw, draw.pick(_WHOLE)), last))
-    return (user(draw.pick(_ABOUT).format(thing)), final(said)), exchanges
+    times = draw.rng.randint(2, 6) if draw.chance(_LOOPED) else 1
+    shown = draw.pick(("", " ", "\n")).join([said] * times)
+    return (user(draw.pick(_ABOUT).format(thing)), final(shown)), exchanges

@@ -1,5 +1,6 @@
 """Wishes to hear an answer again: what is repeated, and that no wording is the evaluation's."""
 
+import re
 from random import Random
 
 from demo.skills import drills, recall, repeats
@@ -26,6 +27,13 @@ def test_only_what_was_said_is_repeated() -> None:
         case = drills.hearing(drawn(index))
         said = str(case.history[-2].content)
         assert all(answer in said for answer in answers(case))
+
+
+def test_an_answer_in_a_loop_is_said_once() -> None:
+    loop = re.compile(r"(.{9,})[ \n]?\1")
+    cases = [drills.hearing(drawn(index)) for index in range(300)]
+    assert sum(bool(loop.search(str(case.history[-2].content))) for case in cases) > 20
+    assert not any(loop.search(answer) for case in cases for answer in answers(case))
 
 
 def test_the_only_number_of_an_answer_may_be_asked_for() -> None:

@@ -13,7 +13,7 @@ from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import Kind, Parameter
 from demo.skills.words import Split, aligned, nouns, spelt, spelt_alone
 
-_RENAMED = 0.3
+_RENAMED = 0.4
 _CHOSEN = 0.3
 _RELATED = 0.15
 _SPELT = 0.4
