@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "a9f60ef3daa17c10a7805289ceff5202d16701eeace91b122fe0c6f9fd80f6f0"
+SHA256 = "020cb522e1458177667715b6fd4b980cafad2d5c474453aad978152dd5c553fd"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""
