@@ -125,11 +125,12 @@ def test_what_computes_in_float32_has_joint_projections_and_packed_experts(
         assert isinstance(getattr(layer.mlp.experts, "packed", None), PackedExperts) == widened
 
 
+@pytest.mark.parametrize("loaded", [False], ids=["float32"], indirect=True)
 def test_a_layer_computes_one_product_for_its_projections(
     loaded: tuple[Any, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So transformers asks for the projections in the order that is expected."""
-    model, widened = loaded
+    model, _ = loaded
     model.set_attn_implementation("eager")
     product = Float16Linear._product
     computed = []
@@ -142,7 +143,6 @@ def test_a_layer_computes_one_product_for_its_projections(
     with torch.no_grad():
         model(input_ids=torch.tensor([[1, 2, 3]]))
     for layer in model.model.layers:
-        if widened:
-            joint = layer.self_attn.q_proj._joint
-            assert computed.count(joint._product) == 1
-            assert joint._last == (None, ())
+        joint = layer.self_attn.q_proj._joint
+        assert computed.count(joint._product) == 1
+        assert joint._last == (None, ())
