@@ -5,6 +5,7 @@ Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 
 import asyncio
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ APPROVALS = "approvals"
 
 _PORTS = range(1, 65536)
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
+_SDK = "mcp"
 _STOPPED = "it is not running"
 _MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
 
@@ -73,8 +75,9 @@ class McpTool:
         self._approvals = approvals
         self._resolver = resolver
         self._runtime: Runtime | None = None
+        self._opening = asyncio.Lock()
+        self._running = False
         self._problem: str | None = None
-        self._started: asyncio.Event | None = None
 
     @property
     def name(self) -> str:
@@ -92,22 +95,35 @@ class McpTool:
         return self._problem
 
     async def start(self) -> None:
-        """Import the SDK, which takes about a second. See `HostedTool`."""
-        self._started = asyncio.Event()
-        try:
-            await asyncio.to_thread(importlib.import_module, "server.tools.mcp.session")
-            from server.tools.mcp.runtime import Runtime
+        """Check that the SDK is installed. Import it if the operator has servers. See `HostedTool`.
 
-            self._runtime = Runtime(self._guard)
-        except ImportError as error:
-            if (error.name or "").startswith("server"):
-                raise
+        Otherwise the first request imports it: it takes 20 MB, and most of a second.
+        """
+        self._running = True
+        if importlib.util.find_spec(_SDK) is None:
             self._problem = _MISSING
-        finally:
-            self._started.set()
+        elif self._servers:
+            await self._started()
+
+    async def _started(self) -> "Runtime | None":
+        """The runtime, made if there is none yet; None if the tool is stopped or has a problem."""
+        async with self._opening:
+            if self._runtime is None and self._problem is None:
+                try:
+                    await asyncio.to_thread(importlib.import_module, "server.tools.mcp.session")
+                    from server.tools.mcp.runtime import Runtime
+                except ImportError as error:
+                    if (error.name or "").startswith("server"):
+                        raise
+                    self._problem = _MISSING
+                    return None
+                if self._running:
+                    self._runtime = Runtime(self._guard)
+            return self._runtime
 
     async def stop(self) -> None:
         """See `HostedTool`."""
+        self._running = False
         runtime, self._runtime = self._runtime, None
         try:
             if runtime is not None:
@@ -123,10 +139,9 @@ class McpTool:
         says why. While the tool starts, this waits. Raises InvalidRequest for an invalid entry.
         """
         server = read_server(config, self._servers, context.param)
-        if self._started is not None:
-            await self._started.wait()
-        if self._runtime is None:
+        runtime = await self._started() if self._running else None
+        if runtime is None:
             raise unavailable(NAME, self._problem or _STOPPED, context.param)
         from server.tools.mcp.session import McpSession
 
-        return await McpSession.open(self._runtime, self._approvals, server, config, context)
+        return await McpSession.open(runtime, self._approvals, server, config, context)

@@ -39,27 +39,79 @@ async def test_it_is_a_hosted_tool(approvals: Approvals) -> None:
 async def test_without_the_extra_it_has_a_problem(
     approvals: Approvals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in list(sys.modules):
-        if name.startswith(("server.tools.mcp.", "mcp")) and name != "server.tools.mcp.tool":
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     tool = McpTool({}, guard, approvals)
 
     await tool.start()
 
     assert "gpt-oss-server[mcp]" in (tool.problem or "")
-    with pytest.raises(Exception, match="cannot be used"):
+    with pytest.raises(InvalidRequest, match="cannot be used"):
         await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
 
 
-def test_the_sdk_is_imported_when_the_tool_starts() -> None:
-    code = "import sys, server.tools.mcp.tool; print({'mcp', 'httpx2'} & sys.modules.keys())"
+async def test_a_part_of_the_extra_that_is_missing_is_a_problem_when_it_is_needed(
+    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith(("server.tools.mcp.", "mcp")) and name != "server.tools.mcp.tool":
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    tool = McpTool({}, guard, approvals)
+    await tool.start()
+    assert tool.problem is None
 
+    with pytest.raises(InvalidRequest, match="cannot be used"):
+        await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
+
+    assert "gpt-oss-server[mcp]" in (tool.problem or "")
+
+
+STARTS = """
+import asyncio, sys
+from server.tools.mcp.servers import Server
+from server.tools.mcp.tool import McpTool
+
+servers = {"t": Server("t", url="https://a.b")} if sys.argv[1:] else {}
+asyncio.run(McpTool(servers, None, None).start())
+print(sorted({"mcp", "httpx2"} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.parametrize(("operators", "imported"), [((), "[]"), (("t",), "['httpx2', 'mcp']")])
+def test_only_servers_of_the_operator_import_the_sdk_at_the_start(
+    operators: tuple[str, ...], imported: str
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", STARTS, *operators],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
 
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == imported
+
+
+async def test_a_tool_that_stops_while_the_sdk_is_imported_opens_nothing(
+    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, import_module = threading.Event(), importlib.import_module
+
+    def slow(name: str) -> Any:
+        go_on.wait(60)
+        return import_module(name)
+
+    monkeypatch.setattr(importlib, "import_module", slow)
+    tool = McpTool({}, guard, approvals)
+    await tool.start()
+    entry = {**ENTRY, "server_label": "a", "server_url": "https://a.b"}
+    opening = asyncio.create_task(tool.open(entry, context()))
+    await asyncio.sleep(0)
+    await tool.stop()
+    go_on.set()
+
+    with pytest.raises(InvalidRequest, match="not running"):
+        await opening
 
 
 async def test_a_request_waits_for_a_tool_that_starts(
