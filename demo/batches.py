@@ -97,13 +97,13 @@ class Cut:
     """How pools are made and cut into batches.
 
     size: cases of a pool. tokens: of a batch. packed: whether each batch is one row of cases of
-    any length. focus: a skill that half of the cases are of.
+    any length. focus: skills that half of the cases are of.
     """
 
     size: int = POOL
     tokens: int = TOKENS
     packed: bool = False
-    focus: str | None = None
+    focus: tuple[str, ...] = ()
 
 
 def known_tokens(seed: int, processes: int = 1) -> Tensor:

@@ -287,8 +287,8 @@ def begun(options: argparse.Namespace) -> State:
 def cut_of(options: argparse.Namespace) -> Cut:
     """How cases become batches on the options' device."""
     if options.device == "cpu":
-        return Cut(focus=options.focus)
-    return Cut(packed=True, tokens=32 * TOKENS, focus=options.focus)
+        return Cut(focus=tuple(options.focus))
+    return Cut(packed=True, tokens=32 * TOKENS, focus=tuple(options.focus))
 
 
 def to_device(state: State, device: torch.device) -> None:
@@ -335,7 +335,9 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=1.0, help="times the usual learning rates")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
-    parser.add_argument("--focus", choices=SKILLS, help="half of the cases are of this skill")
+    parser.add_argument(
+        "--focus", choices=SKILLS, nargs="+", default=[], help="half of the cases are of these"
+    )
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")
     parser.add_argument("--every", type=int, default=50)

@@ -3,7 +3,7 @@
 `draw_case(seed, index, split)` is the whole interface: the same arguments give the same case.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from demo.skills import (
@@ -56,6 +56,8 @@ _DRILLS: dict[Skill, float] = {
     browser.drill: 14,
 }
 _DRILL_OF: Mapping[str, Skill] = {
+    "echo": drills.hearing,
+    "recall": drills.remembering,
     "everyday": everyday.drill,
     "dialogue": dialogue.drill,
     "python": python.drill,
@@ -74,23 +76,23 @@ def draw_case(
     split: Split,
     skill: str | None = None,
     effort: Effort | None = None,
-    focus: str | None = None,
+    focus: Sequence[str] = (),
 ) -> Case:
     """The case number `index` under `seed`; of one skill and effort, or of any and a drill.
 
-    focus: a skill that half of the cases are of, drills among them, besides its usual share.
+    focus: skills that half of the cases are of, drills among them, besides their usual shares; one
+    that is named twice counts twice.
     """
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts = _EFFORTS[split]
     drawn = rng.choices(list(efforts), list(efforts.values()))[0]
     draw = Draw(rng, split, effort or drawn)
-    in_focus = focus is not None and draw.chance(0.5)
+    chosen = draw.pick(focus) if focus and draw.chance(0.5) else None
     if skill is None and draw.chance(DRILLS):
-        if not in_focus:
+        if chosen is None:
             return rng.choices(list(_DRILLS), list(_DRILLS.values()))[0](draw)
-        if drill := _DRILL_OF.get(focus or ""):
+        if drill := _DRILL_OF.get(chosen):
             return drill(draw)
-    if skill is None and in_focus:
-        skill = focus
+    skill = skill or chosen
     shares = [share for share, _ in SKILLS.values()]
     return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)

@@ -98,13 +98,23 @@ def test_transcripts_hold_no_control_token_from_a_text() -> None:
     assert re.fullmatch(r"[\d ]+", " ".join(map(str, ids)))
 
 
-def test_half_of_the_cases_are_of_the_skill_in_focus() -> None:
-    def calls_python(cases: Iterable[Case]) -> int:
-        return sum(
-            any(m.recipient == "python" for turn in case.turns for m in turn.messages)
-            for case in cases
-        )
+def calls_python(cases: Iterable[Case]) -> int:
+    return sum(
+        any(m.recipient == "python" for turn in case.turns for m in turn.messages) for case in cases
+    )
 
-    focused = (draw_case(SEED, index, Split.TRAIN, focus="python") for index in range(200))
+
+def test_half_of_the_cases_are_of_the_skill_in_focus() -> None:
+    focused = (draw_case(SEED, index, Split.TRAIN, focus=["python"]) for index in range(200))
     assert calls_python(drawn(index) for index in range(200)) < 20
     assert 60 < calls_python(focused) < 120
+
+
+def test_a_skill_that_is_twice_in_focus_has_twice_the_cases() -> None:
+    focus = ["python", "python", "browser"]
+    focused = [draw_case(SEED, index, Split.TRAIN, focus=focus) for index in range(300)]
+    browsed = sum(
+        any((m.recipient or "").startswith("browser") for t in case.turns for m in t.messages)
+        for case in focused
+    )
+    assert 30 < browsed < 90 < calls_python(focused) < 140

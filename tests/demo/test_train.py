@@ -166,7 +166,7 @@ def test_training_saves_and_logs(
         rate=1.0,
         every=2,
         save_every=2,
-        focus=None,
+        focus=[],
         out=tmp_path,
         minutes=None,
         device="cpu",
@@ -220,7 +220,7 @@ def test_training_ends_if_a_process_that_makes_batches_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("demo.batches._PATIENCE", 0.1)
-    broken = Cut(focus="none such", size=20)
+    broken = Cut(focus=("none such",), size=20)
     with (
         stream(3, (0, 0), KNOWN_TOKENS, broken) as made,
         pytest.raises(RuntimeError, match="has ended"),
