@@ -58,6 +58,16 @@ def test_who_scrolls_up_stays_there(open_page: Any) -> None:
     assert page.evaluate(TOP) == 300
 
 
+def test_a_few_pixels_up_are_enough(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Show me tables")
+    expect(page.locator(".prose td").first).to_be_visible()
+    until(page, f"({LEFT})() < 2 && {TOP} > 10")
+    moved = page.evaluate("document.querySelector('.scroller').scrollTop -= 10")
+    rendered(page)
+    assert page.evaluate(TOP) == moved
+
+
 def test_what_somebody_opens_stays_in_view(open_page: Any) -> None:
     page = open_page()
     ask(page, "Show me tables")

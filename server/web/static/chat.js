@@ -18,6 +18,7 @@ import { TEXT } from "./text.js";
 
 const CURRENT = "gpt-oss-chat";
 const NEAR_END = 80; // pixels
+const ROUNDING = 1; // a position may have a fraction of a pixel, a height has none
 
 /** The scripts that show turns. They are not needed before the first one. */
 const loadTurns = () => import("./turn.js");
@@ -275,12 +276,16 @@ export class ChatView {
     this.top = this.scroller.scrollTop;
   }
 
-  /** Only a move up leaves the end: the turns may also have grown since the last move down. */
+  /**
+   * Only a move up leaves the end: the turns may also have grown since the last move down. However
+   * short it is: a wheel or a finger moves a few pixels per frame, and the turns may grow in each.
+   */
   scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
     if (!clientHeight) return; // another view is shown
-    if (scrollHeight - scrollTop - clientHeight < NEAR_END) this.atEnd = true;
-    else if (scrollTop < this.top) this.atEnd = false;
+    const left = scrollHeight - scrollTop - clientHeight;
+    if (scrollTop < this.top && left > ROUNDING) this.atEnd = false; // at the end, they have shrunk
+    else if (left < NEAR_END) this.atEnd = true;
     this.top = scrollTop;
   }
 
