@@ -21,10 +21,11 @@ from adapters.local.importing.meta import without_symbols
 from adapters.local.memory import bound_kernel_caches
 from adapters.local.model import attention, weights
 from adapters.local.model.experts import select_experts
+from adapters.local.model.joint_attention import join_projections
 from adapters.local.model.kernels import HOPPER_ATTENTION, provide
+from adapters.local.model.norm import replace_norms
 from adapters.local.model.output_layer import pack_output_layer
 from adapters.local.model.precision import compute_in_float32
-from adapters.local.model.projections import join_projections
 from adapters.local.options import Options
 
 logger = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
             select_experts(loaded, widened=weights_plan.widened)
         if weights_plan.widened:
             join_projections(loaded)
+            replace_norms(loaded)
             # Last: the others look at the weights as they are stored.
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)
