@@ -80,8 +80,8 @@ def draw_case(
 ) -> Case:
     """The case number `index` under `seed`; of one skill and effort, or of any and a drill.
 
-    focus: skills that half of the cases are of, drills among them, besides their usual shares; one
-    that is named twice counts twice.
+    focus: skills that half of the cases are of, besides their usual shares, with drills of those
+    that have any; a skill that is named twice counts twice.
     """
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts = _EFFORTS[split]

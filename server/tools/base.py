@@ -228,7 +228,10 @@ class HostedTool(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """Why the tool cannot be used on this machine; None if it can be. Known after `start`."""
+        """Why the tool cannot be used on this machine; None if it can be.
+
+        Known after `start`, except for what a tool loads when it is used first.
+        """
         ...
 
     async def start(self) -> None:

@@ -66,6 +66,34 @@ def test_a_few_pixels_up_are_enough(open_page: Any) -> None:
     moved = page.evaluate("document.querySelector('.scroller').scrollTop -= 10")
     rendered(page)
     assert page.evaluate(TOP) == moved
+    assert page.evaluate(f"({LEFT})()") > 80, "the turns have not grown since"
+
+
+def test_an_empty_message_box_leaves_the_end_in_view(open_page: Any) -> None:
+    """A box of one line is lower than one of many, and the turns get its height."""
+    page = open_page()
+    ask(page, "Show me tables")
+    expect(page.locator(".prose td").first).to_be_visible()
+    box = page.get_by_role("textbox", name="Message", exact=True)
+    box.fill("line\n" * 6)
+    until(page, f"({LEFT})() < 2")
+    box.fill("")
+    rendered(page)
+    until(page, f"({LEFT})() < 2")
+
+
+def test_a_short_way_up_is_kept_while_another_view_is_shown(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Show me tables")
+    rendered(page)
+    until(page, f"({LEFT})() < 2 && {TOP} > 10")
+    moved = page.evaluate("document.querySelector('.scroller').scrollTop -= 10")
+    page.get_by_role("link", name="Load").click()
+    page.get_by_role("link", name="Chat", exact=True).click()
+    expect(page.get_by_role("textbox", name="Message", exact=True)).to_be_focused()
+    page.set_viewport_size({"width": 1000, "height": 700})
+    until(page, f"{TOP} <= {moved}")
+    assert page.evaluate(f"({LEFT})()") > 2
 
 
 def test_what_somebody_opens_stays_in_view(open_page: Any) -> None:

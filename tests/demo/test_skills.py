@@ -110,6 +110,14 @@ def test_half_of_the_cases_are_of_the_skill_in_focus() -> None:
     assert 60 < calls_python(focused) < 120
 
 
+@pytest.mark.parametrize("skill", ["echo", "recall"])
+def test_a_focus_has_drills_too(skill: str) -> None:
+    focused = [draw_case(SEED, index, Split.TRAIN, focus=[skill]) for index in range(200)]
+    assert sum(case.skill == skill for case in focused) > 40
+    usual = sum(drawn(index).skill == "drill" for index in range(200))
+    assert sum(case.skill == "drill" for case in focused) > 0.75 * usual
+
+
 def test_a_skill_that_is_twice_in_focus_has_twice_the_cases() -> None:
     focus = ["python", "python", "browser"]
     focused = [draw_case(SEED, index, Split.TRAIN, focus=focus) for index in range(300)]

@@ -2,7 +2,8 @@
 
 The products of such a model are so short that most of their time is the call. Here one product
 gives queries, keys and values, and one complex product rotates queries and keys. With the shape of
-the demo checkpoint, on AVX2, each takes a third or less of the time with few tokens.
+the demo checkpoint and few tokens, on AVX2, the first takes a third of the time of three products,
+and the second a fifth of the time of transformers' rotation.
 """
 
 from typing import Any

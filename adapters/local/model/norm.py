@@ -14,6 +14,9 @@ class Norm(nn.Module):
     a step of one token the first takes 34 us on AVX2, and the second 8.
     """
 
+    _weight: Tensor
+    _epsilon: Tensor
+
     def __init__(self, norm: Any) -> None:
         """norm: `GptOssRMSNorm`."""
         super().__init__()
@@ -24,8 +27,8 @@ class Norm(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
         length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
-        scaled = torch.div(states, length.hypot_(self.get_buffer("_epsilon")))
-        return scaled.mul_(self.get_buffer("_weight"))
+        scaled = torch.div(states, length.hypot_(self._epsilon))
+        return scaled.mul_(self._weight)
 
 
 def replace_norms(model: Any) -> None:

@@ -6,6 +6,7 @@ Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 import asyncio
 import importlib
 import importlib.util
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from server.tools.mcp.runtime import Runtime
     from server.tools.mcp.session import McpSession
 
+logger = logging.getLogger(__name__)
+
 NAME = "mcp"
 FILE = "mcp_file"
 """The name of the setup's part that is the path of the operator's file, or None."""
@@ -32,7 +35,7 @@ APPROVALS = "approvals"
 
 _PORTS = range(1, 65536)
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
-_SDK = "mcp"
+_SDK = ("mcp", "mcp_types", "httpx2")
 _STOPPED = "it is not running"
 _MISSING = "the extra 'mcp' is not installed (pip install 'gpt-oss-server[mcp]')"
 
@@ -100,7 +103,7 @@ class McpTool:
         Otherwise the first request imports it: it takes 20 MB, and most of a second.
         """
         self._running = True
-        if importlib.util.find_spec(_SDK) is None:
+        if any(importlib.util.find_spec(name) is None for name in _SDK):
             self._problem = _MISSING
         elif self._servers:
             await self._started()
@@ -112,10 +115,9 @@ class McpTool:
                 try:
                     await asyncio.to_thread(importlib.import_module, "server.tools.mcp.session")
                     from server.tools.mcp.runtime import Runtime
-                except ImportError as error:
-                    if (error.name or "").startswith("server"):
-                        raise
-                    self._problem = _MISSING
+                except Exception as error:  # a package of another version raises any type
+                    logger.exception("the SDK of MCP cannot be imported")
+                    self._problem = f"its SDK cannot be imported: {type(error).__name__}"
                     return None
                 if self._running:
                     self._runtime = Runtime(self._guard)

@@ -31,7 +31,9 @@ export class ChatView {
     this.top = 0;
     this.atEnd = true; // whether the end stays in view when the turns grow
     this.scroller.addEventListener("scroll", () => this.scrolled());
-    new ResizeObserver(() => this.atEnd && this.toBottom()).observe(this.turns);
+    const sizes = new ResizeObserver(() => this.atEnd && this.toBottom());
+    sizes.observe(this.turns);
+    sizes.observe(this.scroller); // the message box takes more or less of its height
     // Who opens or edits something wants to see it, not the end.
     this.turns.addEventListener("click", (event) => {
       if (/** @type {Element} */ (event.target).closest("summary, button")) this.atEnd = false;
@@ -284,8 +286,10 @@ export class ChatView {
     const { scrollHeight, scrollTop, clientHeight } = this.scroller;
     if (!clientHeight) return; // another view is shown
     const left = scrollHeight - scrollTop - clientHeight;
-    if (scrollTop < this.top && left > ROUNDING) this.atEnd = false; // at the end, they have shrunk
-    else if (left < NEAR_END) this.atEnd = true;
+    // A position that moved up but is at the end was moved by turns that got shorter.
+    if (left < ROUNDING) this.atEnd = true;
+    else if (scrollTop < this.top) this.atEnd = false;
+    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
     this.top = scrollTop;
   }
 

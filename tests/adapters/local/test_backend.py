@@ -24,6 +24,7 @@ from adapters.base import (
 from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
 from adapters.local.backend import LocalBackend
 from adapters.local.engine.engine import Engine
+from adapters.local.model import precision
 from adapters.local.steps.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
@@ -126,6 +127,17 @@ async def test_concurrent_requests_get_the_tokens_that_they_get_alone(
         *[sample(small, ask(ids, 10 + i)) for i, ids in enumerate(prompts)]
     )
     assert results == [expected(ids, 10 + i) for i, ids in enumerate(prompts)]
+
+
+async def test_a_cpu_that_computes_in_float32_gives_the_same_tokens(
+    opened: Opener, expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layers are others, wherever this test runs."""
+    monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
+    prompts = [prompt(length, seed=length) for length in (1, 20, 128, 300)]
+    async with opened() as backend:
+        results = await asyncio.gather(*[sample(backend, ask(ids, 40)) for ids in prompts])
+    assert results == [expected(ids, 40) for ids in prompts]
 
 
 async def test_a_repeated_prompt_comes_from_the_cache_and_goes_on_alike(

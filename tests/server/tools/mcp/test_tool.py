@@ -36,10 +36,11 @@ async def test_it_is_a_hosted_tool(approvals: Approvals) -> None:
     await tool.stop()
 
 
+@pytest.mark.parametrize("package", ["mcp", "mcp_types", "httpx2"])
 async def test_without_the_extra_it_has_a_problem(
-    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+    package: str, approvals: Approvals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, package, None)
     tool = McpTool({}, guard, approvals)
 
     await tool.start()
@@ -49,21 +50,23 @@ async def test_without_the_extra_it_has_a_problem(
         await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
 
 
-async def test_a_part_of_the_extra_that_is_missing_is_a_problem_when_it_is_needed(
-    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+async def test_an_sdk_that_cannot_be_imported_is_a_problem_from_then_on(
+    approvals: Approvals, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in list(sys.modules):
-        if name.startswith(("server.tools.mcp.", "mcp")) and name != "server.tools.mcp.tool":
-            monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "mcp_types", None)
+    def broken(name: str) -> Any:
+        raise TypeError(f"{name} does not match")
+
+    monkeypatch.setattr(importlib, "import_module", broken)
     tool = McpTool({}, guard, approvals)
     await tool.start()
     assert tool.problem is None
 
-    with pytest.raises(InvalidRequest, match="cannot be used"):
-        await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
+    for _ in range(2):
+        with pytest.raises(InvalidRequest, match="cannot be imported: TypeError"):
+            await tool.open({**ENTRY, "server_label": "a", "server_url": "https://a.b"}, context())
 
-    assert "gpt-oss-server[mcp]" in (tool.problem or "")
+    assert tool.problem == "its SDK cannot be imported: TypeError"
+    assert [each.levelname for each in caplog.records] == ["ERROR"]
 
 
 STARTS = """
