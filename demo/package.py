@@ -8,7 +8,7 @@ from demo import lexicon
 from harmony import vocab
 
 FILE = "demo.xz"
-SHA256 = "020cb522e1458177667715b6fd4b980cafad2d5c474453aad978152dd5c553fd"
+SHA256 = "57250dad05cb992da74cd469a7fdfc3ee7830eff23e2a0d5cfeb4d17c51c869c"
 
 LEXICON = "cd81b625677cf987ccfdd7db72f7a1c84787afa30dfd72753cb506558230abee"
 """The hash of the lexicon that the weights were trained with."""
