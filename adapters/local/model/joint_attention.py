@@ -52,9 +52,13 @@ class JointAttention(nn.Module):
     """
 
     def __init__(self, attention: Any) -> None:
-        """attention: `GptOssAttention`, which loses its projections."""
+        """attention: `GptOssAttention`. The memory of its projections' weights is released."""
         super().__init__()
-        self._attention = attention
+        self.config, self.layer_idx = attention.config, attention.layer_idx
+        self.scaling, self.sliding_window = attention.scaling, attention.sliding_window
+        self.num_key_value_groups = attention.num_key_value_groups
+        self.o_proj, self.sinks = attention.o_proj, attention.sinks
+        self._half = attention.head_dim // 2
         projections = [getattr(attention, name) for name in _NAMES]
         self._heads = [one.out_features // attention.head_dim for one in projections]
         biases = [one.bias for one in projections if one.bias is not None]
@@ -62,15 +66,13 @@ class JointAttention(nn.Module):
             self._joined([one.weight for one in projections]),
             self._joined(biases) if biases else None,
         )
-        for name, projection in zip(_NAMES, projections, strict=True):
-            delattr(attention, name)
+        for projection in projections:
             release_pages(projection.weight)
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
         """The rows of the three projections one after another, in float32."""
         query, key, value = (part.detach().float() for part in parts)
-        half = self._attention.head_dim // 2
-        pairs = [part.unflatten(0, (-1, 2, half)).transpose(1, 2) for part in (query, key)]
+        pairs = [part.unflatten(0, (-1, 2, self._half)).transpose(1, 2) for part in (query, key)]
         return torch.cat([*(part.flatten(0, 2) for part in pairs), value])
 
     def forward(
@@ -82,26 +84,25 @@ class JointAttention(nn.Module):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """As that of `GptOssAttention`, with the `position_embeddings` of `Rotation`."""
-        attention = self._attention
         states = self._product(hidden_states).unflatten(-1, (sum(self._heads), -1))
         rotated = states[:, :, : -self._heads[-1]].unflatten(-1, (-1, 2))
         torch.view_as_complex(rotated).mul_(position_embeddings)
         query, key, value = states.transpose(1, 2).split(self._heads, 1)
         if past_key_values is not None:
-            key, value = past_key_values.update(key, value, attention.layer_idx)
+            key, value = past_key_values.update(key, value, self.layer_idx)
         attend = ALL_ATTENTION_FUNCTIONS.get_interface(
-            attention.config._attn_implementation, eager_attention_forward
+            self.config._attn_implementation, eager_attention_forward
         )
         out, weights = attend(
-            attention,
+            self,
             query,
             key,
             value,
             attention_mask,
             dropout=0.0,
-            scaling=attention.scaling,
-            sliding_window=attention.sliding_window,
-            s_aux=attention.sinks,
+            scaling=self.scaling,
+            sliding_window=self.sliding_window,
+            s_aux=self.sinks,
             **kwargs,
         )
-        return attention.o_proj(out.reshape(*hidden_states.shape[:-1], -1)), weights
+        return self.o_proj(out.reshape(*hidden_states.shape[:-1], -1)), weights

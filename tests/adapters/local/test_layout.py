@@ -91,8 +91,9 @@ def test_every_other_weight_is_loaded_as_it_is(layout: Layout, dequantised: Any)
     others = {name for name in layout.tensors if not name.endswith(packed)}
     others.remove("lm_head.weight")  # a CPU stores it in another order
     loaded.pop("lm_head.weight", None)
-    if dequantised.dtype == torch.float32:  # these are one matrix then
-        others -= {name for name in others if name.split(".")[-2] in ("q_proj", "k_proj", "v_proj")}
+    if dequantised.dtype == torch.float32:  # the projections are one matrix, the norms scaled
+        replaced = ("q_proj.", "k_proj.", "v_proj.", "norm.")
+        others -= {name for name in others if any(part in name for part in replaced)}
     name = "model.embed_tokens.weight"
     loaded[name] = dequantised.get_input_embeddings().weight
     assert len(others & loaded.keys()) + 2 * layouts.LAYERS == len(loaded)

@@ -65,8 +65,8 @@ def test_float32_on_a_cpu_computes_what_transformers_computes(
         tmp_path, dtype=torch.float32, attn_implementation="eager"
     )
     ids = torch.arange(40).view(2, 20)
-    with torch.no_grad():
-        torch.testing.assert_close(found(ids).logits, expected(ids).logits)
+    with torch.no_grad():  # sums are added up in another order
+        torch.testing.assert_close(found(ids).logits, expected(ids).logits, atol=1e-4, rtol=1e-4)
 
 
 def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(
