@@ -106,9 +106,9 @@ class McpTool:
         if any(importlib.util.find_spec(name) is None for name in _SDK):
             self._problem = _MISSING
         elif self._servers:
-            await self._started()
+            await self._open_runtime()
 
-    async def _started(self) -> "Runtime | None":
+    async def _open_runtime(self) -> "Runtime | None":
         """The runtime, made if there is none yet; None if the tool is stopped or has a problem."""
         async with self._opening:
             if self._runtime is None and self._problem is None:
@@ -141,7 +141,7 @@ class McpTool:
         says why. While the tool starts, this waits. Raises InvalidRequest for an invalid entry.
         """
         server = read_server(config, self._servers, context.param)
-        runtime = await self._started() if self._running else None
+        runtime = await self._open_runtime() if self._running else None
         if runtime is None:
             raise unavailable(NAME, self._problem or _STOPPED, context.param)
         from server.tools.mcp.session import McpSession

@@ -95,16 +95,22 @@ def test_only_servers_of_the_operator_import_the_sdk_at_the_start(
     assert done.stdout.strip() == imported
 
 
-async def test_a_tool_that_stops_while_the_sdk_is_imported_opens_nothing(
-    approvals: Approvals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, import_module = threading.Event(), importlib.import_module
+@pytest.fixture
+def go_on(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Imports by `import_module` wait for it."""
+    event, import_module = threading.Event(), importlib.import_module
 
     def slow(name: str) -> Any:
-        go_on.wait(60)
+        event.wait(60)
         return import_module(name)
 
     monkeypatch.setattr(importlib, "import_module", slow)
+    return event
+
+
+async def test_a_tool_that_stops_while_the_sdk_is_imported_opens_nothing(
+    approvals: Approvals, go_on: threading.Event
+) -> None:
     tool = McpTool({}, guard, approvals)
     await tool.start()
     entry = {**ENTRY, "server_label": "a", "server_url": "https://a.b"}
@@ -118,15 +124,8 @@ async def test_a_tool_that_stops_while_the_sdk_is_imported_opens_nothing(
 
 
 async def test_a_request_waits_for_a_tool_that_starts(
-    hostile: Callable[..., Server], approvals: Approvals, monkeypatch: pytest.MonkeyPatch
+    hostile: Callable[..., Server], approvals: Approvals, go_on: threading.Event
 ) -> None:
-    go_on, import_module = threading.Event(), importlib.import_module
-
-    def slow(name: str) -> Any:
-        go_on.wait(60)
-        return import_module(name)
-
-    monkeypatch.setattr(importlib, "import_module", slow)
     tool = McpTool({"h": hostile("/slow")}, guard, approvals)
     starting = asyncio.create_task(tool.start())
     await asyncio.sleep(0)
