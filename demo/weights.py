@@ -26,6 +26,9 @@ _SCALE = "#scale"
 _SMALL = 2048
 _GROUP, _MOST = 64, 15
 
+_AT_ONCE = 2048
+"""How many rows of a vocabulary matrix are computed at once: they fit into a processor's cache."""
+
 
 def is_rounded(values: Tensor) -> bool:
     """Whether the package has these values as integers: whether they are a matrix, not a bias."""
@@ -89,7 +92,7 @@ def build(state: dict[str, Tensor], known: Tensor) -> tuple[Body, Tensor, Tensor
         rows = Rows(shape.hidden, known, offset, 1.0, spelt=part == "input.")
         rows.load_state_dict(_under(part, state))
         with torch.no_grad():
-            matrices.append(torch.cat([rows(chunk).bfloat16() for chunk in ids.split(32_768)]))
+            matrices.append(torch.cat([rows(chunk).bfloat16() for chunk in ids.split(_AT_ONCE)]))
     return body.bfloat16(), matrices[0], matrices[1]
 
 

@@ -33,6 +33,9 @@ _one_at_a_time = ThreadPoolExecutor(1, thread_name_prefix="large")
 MOST_SMALL = 4096
 """Characters that take about a millisecond to tokenize or to parse."""
 
+MOST_EVENTS = 500
+"""Events that take about a millisecond to fold into an answer."""
+
 _VALUE = 16  # the cost of a value without text, in characters
 
 

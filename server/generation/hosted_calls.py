@@ -93,10 +93,13 @@ class HostedCalls:
         """Whether there is nothing left to close."""
 
     async def approved(self) -> tuple[ToolCall, ...]:
-        """The calls to run before the first turn. Refusals are recorded."""
+        """The calls to run before the first turn. Refusals are recorded.
+
+        Raises InvalidRequest for a refusal of what another request has answered meanwhile.
+        """
         for each in self._answered:
             if not each.approved:
-                await each.session.refuse(each.call)
+                await each.session.refuse(each.call, each.param)
         return tuple(each.call for each in self._answered if each.approved)
 
     def runs(self, recipient: str | None) -> bool:

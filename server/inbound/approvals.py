@@ -83,7 +83,7 @@ async def _checked(
         response.request_id,
     )
     await session.check(call, param)
-    return AnsweredCall(call, session, response.approve)
+    return AnsweredCall(call, session, response.approve, param)
 
 
 def lost_tools(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from server import threads
 from server.generation.runs import Show, WireEvent
 from server.outbound.chat.fold import fold
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
@@ -33,6 +34,7 @@ class ChatCompletionJournal:
         """Show chunks; the last ones once the completion is stored. Raises StoreUnavailable."""
         self._chunks += events
         if any(event.get("choices") == [] for event in events):
-            stored = self._to_stored(fold(self._chunks))
+            small = len(self._chunks) <= threads.MOST_EVENTS
+            stored = self._to_stored(await threads.run(lambda: fold(self._chunks), small=small))
             await self._retries.until_written(lambda: self._store.put(stored))
         show(events)

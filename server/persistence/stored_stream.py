@@ -7,6 +7,7 @@ from typing import Any
 from server.generation.runs import Runs, WireEvent
 from server.outbound.responses.failure import error_event
 from server.outbound.responses.fold import TERMINAL_EVENTS, fold
+from server.outbound.responses.interrupted import is_interrupted
 from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
 
 BATCH_EVENTS = 1000
@@ -100,8 +101,7 @@ async def _end_beyond(
     ledger = await store.ledger(owner, response_id)
     if ledger is None or not ledger.events:
         return []
-    failed = ledger.events[-1]["type"] == "response.failed"
-    if len(ledger.events) == start and not failed:
+    if len(ledger.events) == start and not is_interrupted(ledger.events[-1]):
         return []
     end = (event for event in ledger.events[-2:] if event["type"] in TERMINAL_EVENTS | {"error"})
     return [{**event, "sequence_number": number} for number, event in enumerate(end, start)]

@@ -45,9 +45,19 @@ async def load_all(texts: Sequence[str]) -> list[dict[str, Any]]:
 
 
 async def pack(events: Sequence[dict[str, Any]]) -> bytes:
-    """Deflate events; large ones on a thread."""
-    text = orjson.dumps(events)
-    return await threads.run(lambda: zlib.compress(text, _LEVEL), small=len(text) <= _MOST_DEFLATED)
+    """Deflate events; large ones on a thread, and one by one: orjson does not let go of the GIL."""
+    rest = iter(events)
+    texts: list[bytes] = []
+    size = 0
+    while size <= _MOST_DEFLATED and (event := next(rest, None)) is not None:
+        texts.append(orjson.dumps(event))
+        size += len(texts[-1])
+
+    def deflated() -> bytes:
+        texts.extend(map(orjson.dumps, rest))
+        return zlib.compress(b"[" + b",".join(texts) + b"]", _LEVEL)
+
+    return await threads.run(deflated, small=size <= _MOST_DEFLATED)
 
 
 async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:

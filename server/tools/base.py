@@ -186,8 +186,11 @@ class ApprovalSession(ToolSession, Protocol):
         """
         ...
 
-    async def refuse(self, call: ToolCall) -> bool:
-        """Record that the client refused a call, after `check`. False if it was answered before."""
+    async def refuse(self, call: ToolCall, param: str) -> None:
+        """Record that the client refused a call, after `check`.
+
+        Raises InvalidRequest for `param` if another request has answered since.
+        """
         ...
 
 
@@ -196,12 +199,13 @@ class AnsweredCall:
     """A call of an earlier answer that the client approved or refused.
 
     session: the session that requested the approval, as this answer has it. An approved call runs
-    in it before the first turn.
+    in it before the first turn. param: the field of the request that answers, for errors.
     """
 
     call: ToolCall
     session: ApprovalSession
     approved: bool
+    param: str
 
 
 def tool_state(sessions: Iterable[ToolSession]) -> dict[str, Mapping[str, Any]]:

@@ -1,6 +1,7 @@
 """What the playground needs beside the API: HTML of Markdown, and messages of pasted harmony."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -14,12 +15,14 @@ from server.outbound.token_bytes import hexadecimal
 from server.schemas.fields import array, invalid
 from server.schemas.limits import MAX_IDS
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.web.highlighting import Highlighter
 from server.web.markup import render
 from server.web.masks import GrammarError, permitted
 from server.web.parsing import Span, parse
 
 MAX_CHARACTERS = 100_000
-"""Characters of Markdown in one request: a quarter of a second, or some seconds at worst."""
+"""Characters of Markdown in one request: a quarter of a second, or some seconds at worst. The time
+for colours of code is limited apart."""
 
 _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""
@@ -34,7 +37,7 @@ async def rendered_blocks(body: RenderBlocks) -> dict[str, Any]:
     if sum(map(len, body.blocks)) > MAX_CHARACTERS:
         raise invalid("blocks", f"expected at most {MAX_CHARACTERS} characters")
     async with _rendering:
-        html = await asyncio.to_thread(lambda: [render(block) for block in body.blocks])
+        html = await asyncio.to_thread(_rendered, body.blocks)
     return {"html": html}
 
 
@@ -52,6 +55,11 @@ async def counted_permitted(body: CountPermitted) -> dict[str, Any]:
     """How many tokens the grammar permits at each place. Raises InvalidRequest."""
     async with _following:
         return await asyncio.to_thread(_permitted, body)
+
+
+def _rendered(blocks: Sequence[str]) -> list[str]:
+    highlighter = Highlighter()
+    return [render(block, highlighter) for block in blocks]
 
 
 def _parsed(body: ParseHarmony) -> dict[str, Any]:

@@ -13,27 +13,25 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_by_name
-from pygments.util import ClassNotFound
 
+from server.web.highlighting import Highlighter
 from server.web.mathml import mathml
 
-MAX_HIGHLIGHTED = 20_000
-"""Characters of code that is highlighted. Longer code is shown without colours."""
 MAX_NESTING = 20
 _MAX_INLINE = 10_000
 """Characters of a formula within a line, with what closes it."""
 
 _LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
-_FORMATTER = HtmlFormatter(nowrap=True, classprefix="hl-")
+_HIGHLIGHTER = "highlighter"
 _CODE_NAME = re.compile(r"[\w+#.-]{1,30}\Z")
 
 
-def render(text: str) -> str:
-    """The HTML of a block of Markdown. It takes some milliseconds for a page of text."""
-    return str(_parser().render(text))
+def render(text: str, highlighter: Highlighter | None = None) -> str:
+    """The HTML of a block of Markdown. It takes some milliseconds for a page of text.
+
+    highlighter: for the code, shared with other blocks; None for one of its own.
+    """
+    return str(_parser().render(text, {_HIGHLIGHTER: highlighter or Highlighter()}))
 
 
 @cache
@@ -155,20 +153,9 @@ def _show_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any,
     return str(renderer.renderToken(tokens, index, options, env))
 
 
-def _show_fence(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+def _show_fence(_: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     token = tokens[index]
     language = (token.info.split() or [""])[0]
     name = language if _CODE_NAME.match(language) else ""
     label = f' data-language="{escape(name)}"' if name else ""
-    return f"<pre{label}><code>{code(token.content, name)}</code></pre>\n"
-
-
-def code(text: str, language: str) -> str:
-    """`text` with the colours of `language`, as `<span>` elements with classes; else escaped."""
-    if len(text) > MAX_HIGHLIGHTED or not language:
-        return escape(text)
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False)
-    except ClassNotFound:
-        return escape(text)
-    return str(highlight(text, lexer, _FORMATTER))
+    return f"<pre{label}><code>{env[_HIGHLIGHTER].html(token.content, name)}</code></pre>\n"

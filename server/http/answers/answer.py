@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from server import threads
 from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
 from server.http.answers import sse
@@ -19,13 +20,14 @@ from server.http.traffic import ERROR_CODE
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
 
+_JSON = "application/json"
 CLIENT_CLOSED_REQUEST = 499
 """The status of an answer whose client has disconnected, as proxies log it."""
 
 
 def json_response(body: Any, status: int = 200) -> Response:
     """`body` as compact UTF-8 JSON."""
-    return Response(orjson.dumps(body), status_code=status, media_type="application/json")
+    return Response(orjson.dumps(body), status_code=status, media_type=_JSON)
 
 
 def error_response(error: APIError) -> Response:
@@ -38,7 +40,7 @@ def error_response(error: APIError) -> Response:
 class _ErrorResponse(Response):
     """Notes the code of its error in the request's state, for those who count errors."""
 
-    media_type = "application/json"
+    media_type = _JSON
 
     def __init__(self, body: bytes, status: int, code: str | None) -> None:
         super().__init__(body, status)
@@ -73,7 +75,9 @@ async def respond(
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
-    return json_response(fold(run.events))
+    small = len(run.events) <= threads.MOST_EVENTS
+    body = await threads.run(lambda: orjson.dumps(fold(run.events)), small=small)
+    return Response(body, media_type=_JSON)
 
 
 async def _finish_unless_disconnected(run: Run, request: Request) -> bool:

@@ -209,18 +209,23 @@ class ResponsesOutbound:
                 return self._request_approval(item)
 
     def _start_call(self, call: ToolCall, tool: DeclaredTool) -> list[WireEvent]:
+        return [*self._opened(call, tool), *self._hosted_item.begin()]
+
+    def _opened(self, call: ToolCall, tool: DeclaredTool) -> list[WireEvent]:
+        """The events of a call whose item is not open: one that the client has approved."""
         if self._open_item is not None:
-            return self._hosted_item.begin()
+            return []
         item = hosted_item(len(self._done_events), tool, self._include, call)
         self._open_item = item
-        return [*item.open(), *item.delta(call.content, ()), *item.sampled(), *item.begin()]
+        return [*item.open(), *item.delta(call.content, ()), *item.sampled()]
 
     def _end_call(self, event: CallEnded) -> list[WireEvent]:
+        opened = self._opened(event.call, event.tool)  # a call that a limit refused did not start
         item = self._hosted_item
         self._calls.add(event)
         self._files += event.result.files
         self.results_by_item_id[item.id] = event.message
-        return self._done(item.end(event.result, ran=event.ran))
+        return [*opened, *self._done(item.end(event.result, ran=event.ran))]
 
     def _request_approval(self, item: Mapping[str, Any]) -> list[WireEvent]:
         call = self._hosted_item

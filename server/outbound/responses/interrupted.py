@@ -24,7 +24,11 @@ def end_interrupted(started: dict[str, Any], events: Sequence[WireEvent]) -> lis
     """
     stored = list(events) or [
         {"type": "response.created", "response": started, "sequence_number": 0},
-        {"type": "response.in_progress", "response": started, "sequence_number": 1},
+        {
+            "type": "response.in_progress",
+            "response": {**started, "status": "in_progress"},
+            "sequence_number": 1,
+        },
     ]
     closing = _close_open_item(stored)
     failed = {
@@ -39,6 +43,14 @@ def end_interrupted(started: dict[str, Any], events: Sequence[WireEvent]) -> lis
     ]
     first = len(stored)
     return stored + [{**event, "sequence_number": first + n} for n, event in enumerate(last)]
+
+
+def is_interrupted(last: WireEvent) -> bool:
+    """Whether a response's last event was made by `end_interrupted`."""
+    if last["type"] != "response.failed":
+        return False
+    error = last["response"]["error"]
+    return error is not None and error["message"] == REASON
 
 
 def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:

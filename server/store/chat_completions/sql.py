@@ -59,7 +59,9 @@ class SqlChatCompletions:
     ) -> StoredChatCompletion | None:
         """Replace the metadata, in the body and in its table."""
         async with self._database.writing() as connection:
-            row = (await connection.execute(_one(owner, completion_id))).first()
+            # Locked, so that nobody deletes it before its new metadata is there.
+            one = _one(owner, completion_id).with_for_update()
+            row = (await connection.execute(one)).first()
             if row is None:
                 return None
             stored = await _stored(row)

@@ -86,8 +86,8 @@ class MemoryStore:
         """Store it, with an empty ledger."""
         await self._sizes.measure(_parts(stored))
         self._insert(stored)
-        self._make_room()
         self._runs[stored.id] = _Run(stored.owner)
+        self._make_room()
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
         """Replace the ledger from the first event's number on."""
@@ -248,7 +248,10 @@ class MemoryStore:
         while len(self._responses) > 1 and (
             len(self._responses) > self._capacity or self._sizes.total > self._most
         ):
-            self._remove(next(iter(self._responses)))
+            oldest = next((key for key in self._responses if key[1] not in self._runs), None)
+            if oldest is None:  # all are being made; their number is limited elsewhere
+                return
+            self._remove(oldest)
 
     def _remove(self, key: _Key) -> bool:
         stored = self._responses.pop(key, None)

@@ -113,7 +113,7 @@ def _object(config: Mapping[str, Any], name: str, param: str) -> Mapping[str, An
 
 
 def _location(place: Mapping[str, Any], param: str) -> Location:
-    # Chat nests the fields under `approximate`.
+    # Some clients nest the fields under `approximate` here, too, as Chat does.
     nested = place.get("approximate")
     fields = nested if isinstance(nested, Mapping) else place
     texts: dict[str, str] = {}

@@ -1,14 +1,13 @@
 """Loads a page: from the cache of its owner, from a search provider, or from the web."""
 
 import asyncio
-from collections.abc import Callable
 
 from server.tools.browser.cache import PageCache
 from server.tools.browser.documents import to_page
 from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import FILE_SCHEME, Page, one_line
 from server.tools.browser.search.chain import SearchChain
-from server.tools.fetch.client import FetchClient, FetchedPage
+from server.tools.fetch.client import FetchClient, FetchedPage, Permits
 from server.tools.fetch.errors import FetchError
 
 _CONVERSIONS = 4
@@ -34,11 +33,11 @@ class PageLoader:
         await self._html.close()
 
     async def load(
-        self, url: str, owner: str, permits: Callable[[str], bool], *, web: bool, source: bool
+        self, url: str, owner: str, permits: Permits, *, web: bool, source: bool
     ) -> Page:
         """The page of a URL.
 
-        permits: whether the request's domains allow a URL; applies to the target of redirects, too.
+        permits: whether the request's domains allow a URL; applies to each redirect, too.
         web: whether a page that is not at hand may be fetched. source: show the page's source.
         Raises LoadError.
         """
@@ -49,9 +48,7 @@ class PageLoader:
         if page is not None and permits(page.url):
             return page
         try:
-            fetched = await self._fetch(url, web=web)
-            if not permits(fetched.url):
-                raise FetchError("the domain that it redirects to is not allowed")
+            fetched = await self._fetch(url, permits, web=web)
             async with self._conversions:
                 page = await to_page(fetched, self._html, source=source)
         except FetchError as error:
@@ -60,7 +57,7 @@ class PageLoader:
             self._cache.put(owner, url, page, source=source)
         return page
 
-    async def _fetch(self, url: str, *, web: bool) -> FetchedPage:
+    async def _fetch(self, url: str, permits: Permits, *, web: bool) -> FetchedPage:
         if url.startswith(f"{FILE_SCHEME}:"):
             found = await self._chain.read(url)
             if found is None:
@@ -68,4 +65,4 @@ class PageLoader:
             return found
         if not web or self._fetcher is None:
             raise FetchError("web access is off, and the page was not fetched before")
-        return await self._fetcher.fetch(url)
+        return await self._fetcher.fetch(url, permits)

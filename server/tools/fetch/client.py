@@ -37,6 +37,7 @@ from server.tools.fetch.urls import FetchPolicy
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Permits = Callable[[str], bool]
 
 ROBOT = "gpt-oss-server"
 """The name that robots.txt may use."""
@@ -159,11 +160,14 @@ class FetchClient:
         if self._own_resolver is not None:
             self._own_resolver.close()
 
-    async def fetch(self, url: str) -> FetchedPage:
-        """The page at the URL. Raises FetchError."""
+    async def fetch(self, url: str, permits: Permits = lambda _: True) -> FetchedPage:
+        """The page at the URL. Raises FetchError.
+
+        permits: whether a redirect may lead to a URL.
+        """
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await self._follow(url)
+                return await self._follow(url, permits)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise FetchTimeout("the page took too long to load") from error
         except httpx.InvalidURL as error:
@@ -173,7 +177,7 @@ class FetchClient:
             logger.debug("a page could not be fetched: %s", type(error).__name__)
             raise Unreachable("the server could not be reached") from error
 
-    async def _follow(self, text: str) -> FetchedPage:
+    async def _follow(self, text: str, permits: Permits) -> FetchedPage:
         url = self._policy.check(text)
         for _ in range(self._limits.redirects + 1):
             await self._check_robots(url)
@@ -182,7 +186,9 @@ class FetchClient:
                     return await self._read(response, url)
                 location = response.headers["location"]
             url = self._policy.check(str(url.join(location)))
-        raise BadStatus("the page redirects too often", 310)
+            if not permits(str(url)):
+                raise BlockedTarget("the domain that it redirects to is not allowed")
+        raise BadStatus("the page redirects too often")
 
     @asynccontextmanager
     async def _get(self, url: httpx.URL) -> AsyncIterator[httpx.Response]:
@@ -195,7 +201,7 @@ class FetchClient:
 
     async def _read(self, response: httpx.Response, url: httpx.URL) -> FetchedPage:
         if response.status_code != 200:
-            raise BadStatus(f"HTTP status {response.status_code}", response.status_code)
+            raise BadStatus(f"HTTP status {response.status_code}")
         media_type, charset = _content_type(response)
         if media_type not in CONTENT_TYPES:
             raise UnsupportedBody("pages of this content type are not supported")

@@ -30,10 +30,6 @@ class Unreachable(FetchError):
 class BadStatus(FetchError):
     """The server answered with another status than 200, or redirected too often."""
 
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
-
 
 class UnsupportedBody(FetchError):
     """The content type or the content encoding is not supported, or the body is damaged."""

@@ -23,7 +23,7 @@ from server.tools.base import (
     ToolProgress,
     ToolResult,
 )
-from server.tools.mcp.approvals import Approvals, ProposedCall
+from server.tools.mcp.approvals import Approvals, ProposedCall, already_answered
 from server.tools.mcp.arguments import InvalidArguments, read_arguments
 from server.tools.mcp.connection import Connection, within
 from server.tools.mcp.failures import (
@@ -128,9 +128,10 @@ class McpSession:
             call.approval_request_id or "", self._proposed(name, call.content), self._pending, param
         )
 
-    async def refuse(self, call: ToolCall) -> bool:
-        """Record that the client refused a call, after `check`. False if it was answered before."""
-        return await self._answer(call.approval_request_id or "")
+    async def refuse(self, call: ToolCall, param: str) -> None:
+        """See `ApprovalSession`."""
+        if not await self._answer(call.approval_request_id or ""):
+            raise already_answered(param)
 
     async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
         """See `ToolSession`. The caller has checked an approval by `check`."""
@@ -149,7 +150,7 @@ class McpSession:
             return
         request_id = call.approval_request_id
         if request_id is not None and not await self._answer(request_id):
-            failure = protocol_error("The call was approved before, and runs only once.")
+            failure = protocol_error("Another request has answered whether this call may run.")
             yield failed_result(failure, self._redactor)
             return
         needs = self._server.needs_approval(tool.name, read_only=tool.read_only)

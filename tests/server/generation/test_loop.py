@@ -457,6 +457,7 @@ async def test_a_request_for_approval_ends_the_answer(start_engine: StartEngine)
 
 
 PENDING = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
+PARAM = "input.0.approval_request_id"
 
 
 class ApprovingSession(Session):
@@ -469,13 +470,12 @@ class ApprovingSession(Session):
     async def check(self, call: ToolCall, param: str) -> None:
         """Accept any."""
 
-    async def refuse(self, call: ToolCall) -> bool:
+    async def refuse(self, call: ToolCall, param: str) -> None:
         self.refused.append(call)
-        return True
 
 
 def approved(session: ApprovingSession) -> AnsweredCall:
-    return AnsweredCall(PENDING, session, approved=True)
+    return AnsweredCall(PENDING, session, approved=True, param=PARAM)
 
 
 async def test_a_pending_call_runs_before_the_first_turn(start_engine: StartEngine) -> None:
@@ -528,7 +528,7 @@ async def test_approved_calls_run_in_order_before_the_first_turn(
 async def test_a_refused_call_is_recorded_and_does_not_run(start_engine: StartEngine) -> None:
     engine = await start_engine(answer())
     session = ApprovingSession()
-    refused = AnsweredCall(PENDING, session, approved=False)
+    refused = AnsweredCall(PENDING, session, approved=False, param=PARAM)
     await play(gateway(engine), session, answered=[refused])
     assert session.calls == []
     assert session.refused == [PENDING]
@@ -539,7 +539,7 @@ async def test_an_approved_call_runs_although_its_tool_is_gone(start_engine: Sta
     session = ApprovingSession()
     lost = replace(PENDING, recipient="functions.srv__lost")
     recorder = await play(
-        gateway(engine), session, answered=[AnsweredCall(lost, session, approved=True)]
+        gateway(engine), session, answered=[AnsweredCall(lost, session, approved=True, param=PARAM)]
     )
     assert session.calls == [lost]
     assert recorder.finished.reason == "stop"
@@ -549,7 +549,7 @@ async def test_an_approved_call_may_ask_again(start_engine: StartEngine) -> None
     engine = await start_engine(answer())
     session = ApprovingSession()
     asking = ToolCall("mcp_1", "python", Channel.ANALYSIS, "ask")
-    answered = [AnsweredCall(asking, session, approved=True)]
+    answered = [AnsweredCall(asking, session, approved=True, param=PARAM)]
     recorder = await play(gateway(engine), session, answered=answered)
     assert engine.requests == []
     assert recorder.finished.usage.input == 0
@@ -613,7 +613,7 @@ async def test_an_approved_call_that_ran_is_not_lost_to_other_requests(
     engine = await start_engine({"prompt_contains": "to=assistant", "completion": answer()})
     gate, session = Gateway(engine, Admission(1, 1)), Session()
     approved = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
-    answered = [AnsweredCall(approved, session, approved=True)]
+    answered = [AnsweredCall(approved, session, approved=True, param=PARAM)]
     taken = gate.admission.enter()
     async with taken.slot():
         run, recorder = await start(gate, [session], answered=answered)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from server.generation.runs import Emit, Runs
+from server.outbound.responses.interrupted import end_interrupted
 from server.persistence.stored_stream import (
     BATCH_EVENTS,
     current_response,
@@ -136,9 +137,14 @@ async def test_a_cancelled_wait_does_not_end_the_run(store: MemoryStore) -> None
 
 
 async def end_as(store: MemoryStore, *kinds: str) -> None:
-    response = StoredResponse("a", {**RESPONSE, "status": "x"}, "2026-01-31", (), (), ())
+    """End the response with events of these types, each of which has the response."""
+    response = {**RESPONSE, "status": "x", "error": {"message": "It broke."}}
     await store.end(
-        response, [{"type": kind, "sequence_number": n} for n, kind in enumerate(kinds)]
+        StoredResponse("a", response, "2026-01-31", (), (), ()),
+        [
+            {"type": kind, "response": response, "sequence_number": number}
+            for number, kind in enumerate(kinds)
+        ],
     )
 
 
@@ -149,17 +155,18 @@ async def test_a_client_that_received_lost_events_gets_the_failure(
     await store.append("r", events(0, 1))
     streaming = asyncio.ensure_future(read_events(store, start, stream_stored))
     await settle()
-    await end_as(store, "response.created", "response.in_progress", "error", "response.failed")
+    ended = end_interrupted(RESPONSE, [])
+    failed = ended[-1]["response"]
+    await store.end(StoredResponse("a", failed, "2026-01-31", (), (), ()), ended)
     assert await streaming == [
-        {"type": "error", "sequence_number": start},
-        {"type": "response.failed", "sequence_number": start + 1},
+        {**event, "sequence_number": start + n} for n, event in enumerate(ended[-2:])
     ]
 
 
 async def test_a_failure_that_was_streamed_is_not_repeated(store: MemoryStore) -> None:
     kinds = ("response.created", "response.in_progress", "error", "response.failed")
     await end_as(store, *kinds)
-    for start in range(4):
+    for start in range(5):
         streamed = await read_events(store, start, stream_stored)
         assert [event["type"] for event in streamed] == [*kinds[start:]]
 

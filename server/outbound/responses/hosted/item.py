@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from adapters.base import TokenLogprobs
 from server.generation.runs import WireEvent
+from server.schemas.items import ItemStatus
 from server.tools.base import ToolResult
 
 HostedStatus = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -68,9 +69,9 @@ class HostedItem(ABC):
         status: HostedStatus = "failed" if result.failed else "completed"
         return [*self._result_events(status), *self._done(status)]
 
-    def close(self, status: HostedStatus) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events that end an item whose call has no result. It is never completed."""
-        return self._done("failed" if status == "failed" else "incomplete")
+        return self._done("incomplete")
 
     @abstractmethod
     def _body(self, status: HostedStatus) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 from adapters.base import TokenLogprobs
 from server.generation.runs import WireEvent
 from server.outbound.responses.hosted.item import HostedItem, HostedStatus
+from server.schemas.items import ItemStatus
 from server.tools.base import ToolResult
 
 
@@ -81,7 +82,7 @@ class UnapprovedItem(McpItem):
         """The events until now, and those with the result."""
         return [*self._shown(), *super().end(result, ran=ran)]
 
-    def close(self, status: HostedStatus) -> list[WireEvent]:
+    def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events until now, and those of the end."""
         return [*self._shown(), *super().close(status)]
 

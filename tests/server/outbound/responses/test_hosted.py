@@ -288,6 +288,18 @@ def test_an_approved_call_of_an_earlier_answer_has_its_own_item() -> None:
     assert (item["id"], item["arguments"], item["approval_request_id"]) == ("mcp_9", "{}", "mcpr_1")
 
 
+def test_an_approved_call_that_a_limit_refuses_is_incomplete() -> None:
+    out = outbound(APPROVED)
+    call = ToolCall("mcp_9", "functions.srv__add", Channel.COMMENTARY, "{}", "mcpr_1")
+    (tool,) = declared(APPROVED)
+    limit = ToolResult("The limit.", failed=True)
+    refused = CallEnded(call, tool, limit, result_message(call, limit.text), ran=False)
+    events = [*out.start(), *push(out, refused, TurnFinished("stop", Usage(1)))]
+    check(events)
+    (item,) = output(events)
+    assert (item["id"], item["status"], item["arguments"]) == ("mcp_9", "incomplete", "{}")
+
+
 def test_items_that_are_known_before_come_first() -> None:
     tools = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "srv"}
     good = declaration(

@@ -32,6 +32,12 @@ def test_a_response_without_events_gets_its_first_and_last_events() -> None:
     assert events[-1]["response"]["error"] == {"code": "server_error", "message": REASON}
 
 
+def test_a_response_that_waited_is_in_progress_before_it_fails() -> None:
+    first, second, *_ = end_interrupted({**STARTED, "status": "queued"}, [])
+    assert first["response"]["status"] == "queued"
+    assert second["response"]["status"] == "in_progress"
+
+
 def test_completed_items_stay() -> None:
     item = {"id": "msg_1", "type": "message", "status": "completed", "content": []}
     known = numbered(

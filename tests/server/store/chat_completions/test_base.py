@@ -1,12 +1,18 @@
 """What holds for chat completions in every kind of store."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
+
+from sqlalchemy import delete, text
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 from server.store.items import SampledTurn
 from server.store.responses.base import Store
+from server.store.responses.sql import SqlStore
+from server.store.tables import chat_completions
+from tests.postgres import Postgres
 
 ASSISTANT = Author(Role.ASSISTANT)
 SAMPLED = (
@@ -102,6 +108,23 @@ async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
     assert await listed(store) == ["a", "b"]
     assert await store.chat_completions.annotate("bob", "a", {}) is None
     assert await store.chat_completions.annotate("ann", "lost", {}) is None
+
+
+async def test_metadata_for_a_completion_that_another_gateway_deletes(postgres: Postgres) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    store, other = SqlStore(url), SqlStore(url)
+    await store.start()
+    await other.start()
+    await store.chat_completions.put(stored("a"))
+    async with other.database.writing() as connection:
+        await connection.execute(delete(chat_completions))
+        annotating = asyncio.ensure_future(store.chat_completions.annotate("ann", "a", {"k": "v"}))
+        waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+        while (await connection.execute(waits)).scalar_one() == 0:
+            assert not annotating.done()
+    assert await annotating is None
+    await store.stop()
+    await other.stop()
 
 
 async def test_a_deleted_completion_is_gone_with_its_calls(store: Store) -> None:

@@ -65,6 +65,24 @@ async def test_the_least_recently_used_is_forgotten() -> None:
     assert list(await store.items("a", ["msg_one", "msg_two"])) == ["msg_one"]
 
 
+async def test_a_response_that_is_being_made_is_not_forgotten() -> None:
+    store = MemoryStore(capacity=1)
+    await store.begin(stored("one"))
+    for name in ("two", "three"):
+        await store.put(stored(name))
+    remaining = [name for name in ("one", "two", "three") if await store.show("a", name)]
+    assert remaining == ["one"]
+    await store.end(stored("one", marker=2), [])
+    assert (await store.show("a", "one") or {})["marker"] == 2
+
+
+async def test_responses_that_are_being_made_may_be_more_than_the_capacity() -> None:
+    store = MemoryStore(capacity=1)
+    for name in ("one", "two", "three"):
+        await store.begin(stored(name))
+    assert all([await store.show("a", name) for name in ("one", "two", "three")])
+
+
 LONG = StoredItem({"id": "long", "type": "message", "content": "x" * 10_000})
 
 

@@ -47,6 +47,15 @@ async def test_redirects_are_followed(network: Network) -> None:
     assert (page.url, page.body) == (network.url("/c"), b"found")
 
 
+async def test_each_redirect_has_to_be_permitted(network: Network) -> None:
+    network.pages["/"] = answer(status=302, Location="/b")
+    network.pages["/b"] = answer(status=302, Location="/c")
+    network.pages["/c"] = answer("found")
+    with pytest.raises(BlockedTarget):
+        await network.client().fetch(network.url(), lambda url: not url.endswith("/b"))
+    assert len(network.public.hits) == 1
+
+
 async def test_a_redirect_loop_ends(network: Network) -> None:
     network.pages["/"] = answer(status=302, Location="/")
     with pytest.raises(BadStatus):

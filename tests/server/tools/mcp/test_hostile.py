@@ -340,11 +340,12 @@ async def test_secrets_that_a_server_repeats_are_redacted(
     await session.close()
 
 
+@pytest.mark.parametrize("path", ["/not-json", "/not-progress"])
 async def test_the_sdk_logs_nothing_of_a_server(
-    hostile: Hostile, make_tool: MakeTool, caplog: pytest.LogCaptureFixture
+    path: str, hostile: Hostile, make_tool: MakeTool, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    tool = await make_tool(hostile("/not-json?key=hunter2222"))
+    tool = await make_tool(hostile(f"{path}?key=hunter2222"))
     session = await tool.open({**ENTRY, "authorization": "secret-token"}, context())
 
     await result(session, call("h__add", '{"text": "private words"}'))

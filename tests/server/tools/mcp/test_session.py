@@ -353,7 +353,7 @@ async def test_an_approved_call_runs_once(
 
     assert added.text == "2"
     assert again.failed
-    assert "only once" in again.text
+    assert "Another request" in again.text
     assert second.state == ({"approvals": {}} if stored else None)
     await second.close()
 
@@ -364,11 +364,13 @@ async def test_a_refused_call_does_not_run_later(over_http: Server, make_tool: M
     (asked,) = await events(session, call("t__count"))
     answered = call("t__count", approval_request_id=asked.item["id"])
 
-    refused = await session.refuse(answered)
-    again = await session.refuse(answered)
+    await session.refuse(answered, "input.1")
+    with pytest.raises(InvalidRequest) as error:
+        await session.refuse(answered, "input.1")
     ran = await result(session, answered)
 
-    assert (refused, again, ran.failed) == (True, False, True)
+    assert (error.value.code, error.value.param) == ("approval_request_answered", "input.1")
+    assert ran.failed
     assert session.state is None
 
 

@@ -150,6 +150,10 @@ FAULTS: dict[str, Fault] = {
     "/strange": lambda writer, reply, step: send(writer, 799, "text/html", b"what"),
     "/fails": lambda writer, reply, step: send(writer, 503, "text/html", b"later"),
     "/cut": lambda writer, reply, step: cut(writer),
+    # The progress is no number.
+    "/not-progress": lambda writer, reply, step: stream(
+        writer, step.replace(b'"progress": 1', b'"progress": "private words"') + event(reply), 1
+    ),
     # It asks the client for a sampling in the middle of the call.
     "/asks": lambda writer, reply, step: stream(writer, event(ASKED) + event(reply), 1),
     "/changing": lambda writer, reply, step: send(
