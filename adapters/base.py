@@ -112,7 +112,7 @@ class TokenLogprobs:
     """The logprob of a sampled token, and the most likely tokens at its position, best first.
 
     Logprobs are those of the model: the log-softmax of the raw logits, before temperature,
-    penalties, bias and masks.
+    penalties, bias and masks. Under a grammar, vLLM's are of the tokens that the mask leaves.
     """
 
     token_id: int

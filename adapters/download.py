@@ -23,8 +23,12 @@ MAKE_ROOM = "make room there, or set HF_HOME to a folder on another disk"
 _MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more than this server
 
 
-def download(model: str, progress: Progress, revision: str | None = None) -> None:
+def download(
+    model: str, progress: Progress, revision: str | None = None, token: str | None = None
+) -> None:
     """Bring the files of `model` into the hub's cache on this machine.
+
+    token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`.
 
     A folder, a name that the cache holds whole, and anything that is no name on the hub are left
     alone, and so is a hub that cannot be reached: the engine then finds what it needs in the
@@ -42,7 +46,7 @@ def download(model: str, progress: Progress, revision: str | None = None) -> Non
         validate_repo_id(model)
     except HFValidationError:
         return
-    sizes = _missing(model, revision)
+    sizes = _missing(model, revision, token)
     if not sizes:
         return
     total = sum(sizes.values())
@@ -50,11 +54,11 @@ def download(model: str, progress: Progress, revision: str | None = None) -> Non
     stage = f"downloading {model}, {_size(total)}"
     logger.info("%s in %d files, to %s", stage, len(sizes), constants.HF_HUB_CACHE)
     progress(stage, 0.0)
-    _fetch(model, revision, total, lambda fraction: progress(stage, fraction))
+    _fetch(model, revision, token, total, lambda fraction: progress(stage, fraction))
     progress(stage, 1.0)
 
 
-def _missing(model: str, revision: str | None) -> dict[str, int]:
+def _missing(model: str, revision: str | None, token: str | None) -> dict[str, int]:
     """Sizes in bytes of the files that the cache lacks; none where the hub cannot be reached."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import DryRunError
@@ -63,6 +67,7 @@ def _missing(model: str, revision: str | None) -> dict[str, int]:
         files: Any = snapshot_download(
             model,
             revision=revision,
+            token=token,
             allow_patterns=list(ENGINE_FILES),
             ignore_patterns=list(OTHER_FORMATS),
             dry_run=True,
@@ -89,13 +94,20 @@ def _is_cached(model: str, revision: str | None) -> bool:
     return isinstance(try_to_load_from_cache(model, "config.json", revision=revision), str)
 
 
-def _fetch(model: str, revision: str | None, total: int, report: Callable[[float], None]) -> None:
+def _fetch(
+    model: str,
+    revision: str | None,
+    token: str | None,
+    total: int,
+    report: Callable[[float], None],
+) -> None:
     from huggingface_hub import snapshot_download
 
     try:
         snapshot_download(
             model,
             revision=revision,
+            token=token,
             allow_patterns=list(ENGINE_FILES),
             ignore_patterns=list(OTHER_FORMATS),
             tqdm_class=_bar(total, report),

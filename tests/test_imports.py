@@ -65,7 +65,7 @@ LAYERS: dict[str, set[str]] = {
         "summaries",
         "tools",
     },
-    "persistence": {"errors", "generation", "outbound", "store"},
+    "persistence": {"errors", "generation", "outbound", "store", "threads"},
     "telemetry": {"generation", "http", "store", "threads"},
     "responses": {
         "tools",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from adapters.base import VOCAB_SIZE, Backend, BackendConfig
+from adapters.errors import BackendFailed
 from adapters.http.engine import HTTPEngine
 from adapters.http.grammar_guard import GrammarGuard
 from adapters.http.llama_cpp import LlamaCppWire
@@ -41,6 +42,8 @@ def open_engines(backend: str, config: BackendConfig) -> list[HTTPEngine]:
 
 
 def _engines(backend: str, options: Options, config: BackendConfig) -> list[HTTPEngine]:
+    if options.model and backend != VLLMWire.name:
+        raise BackendFailed(f"{backend} has no option model: its engines serve one model each")
     wire = _WIRES[backend](options, config)
     return [HTTPEngine(url, wire, options) for url in options.urls]
 

@@ -177,14 +177,29 @@ class HTTPEngine:
             is_done = _DONE in events
             if is_done:
                 del events[events.index(_DONE) :]
-            read = (self._read(one, reader) for one in events)
-            chunks = [chunk for chunk in read if chunk is not None and chunk.token_ids]
+            chunks, failure = self._read_all(events, reader)
             if chunks:
                 yield _merged(chunks)
+            if failure is not None:
+                raise failure
             if is_done:
                 await _end(response, received)
                 break
         yield reader.finish()
+
+    def _read_all(
+        self, events: list[bytes], reader: Reader
+    ) -> tuple[list[GenerationChunk], BackendError | None]:
+        """The chunks with tokens, and the error that the events after them have, if any."""
+        chunks: list[GenerationChunk] = []
+        try:
+            for event in events:
+                chunk = self._read(event, reader)
+                if chunk is not None and chunk.token_ids:
+                    chunks.append(chunk)
+        except BackendError as error:
+            return chunks, error
+        return chunks, None
 
     def _read(self, line: bytes, reader: Reader) -> GenerationChunk | None:
         try:

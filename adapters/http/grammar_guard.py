@@ -52,9 +52,13 @@ class GrammarGuard:
         matcher = (await grammars.compile(grammar)).matcher
         async with aclosing(self._backend.generate(request)) as chunks:
             async for chunk in chunks:
-                if matcher.try_consume_tokens(list(chunk.token_ids)) < len(chunk.token_ids):
-                    raise self._violation(matcher)
-                yield chunk
+                allowed = matcher.try_consume_tokens(list(chunk.token_ids))
+                if allowed == len(chunk.token_ids):
+                    yield chunk
+                    continue
+                if allowed:
+                    yield chunk.split(allowed)[0]
+                raise self._violation(matcher)
 
     def _violation(self, matcher: LLMatcher) -> BackendError:
         fill_next_token_bitmask(matcher, allocate_token_bitmask(1, self._vocab_size))

@@ -20,7 +20,8 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 class Options:
     """url: the base URLs of the engines, separated by commas; `--backend-url` sets it.
 
-    model: the name of the model at the engines; empty selects the first that they list.
+    model: the name of the model at engines of vLLM; empty selects the first that they list. Other
+    engines serve one model.
     api_key: sent to the engines as a bearer token; empty sends none. No URL may have a user then.
     connect_seconds: the longest time to open a connection.
     timeout_seconds: the longest time in which an engine sends nothing, queueing included.

@@ -143,10 +143,7 @@ class LocalBackend:
 
 
 def _chunk(row: Row, items: list[Sampled], first: bool) -> GenerationChunk:
-    """One chunk of all items. Raises the error that ended the row, if there is one."""
-    for item in items:
-        if item.error is not None:
-            raise item.error
+    """One chunk of all items."""
     logprobs: tuple[TokenLogprobs, ...] | None = None
     if row.request.logprobs is not None:
         logprobs = tuple(item.logprobs for item in items if item.logprobs is not None)

@@ -1,5 +1,6 @@
 """vLLM's engine arguments from `--engine-arg NAME=VALUE`, parsed by vLLM's own parser."""
 
+from argparse import ArgumentParser, BooleanOptionalAction
 from collections.abc import Mapping
 from typing import NoReturn
 
@@ -33,11 +34,25 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
         defaults |= _CPU_DEFAULTS
         if any(name.replace("-", "_") == _SPECULATION for name in options):
             defaults |= _CPU_SPECULATION_DEFAULTS
-    command = ["--model", model, *flags({**defaults, **options})]
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse
+    command = ["--model", model, *flags(_without_absent({**defaults, **options}, parser))]
     arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(command))
     return arguments
+
+
+def _without_absent(arguments: Mapping[str, str], parser: ArgumentParser) -> dict[str, str]:
+    """The arguments without those switches that can only be left out to be false."""
+    switches = {
+        each.dest
+        for each in parser._actions
+        if each.nargs == 0 and not isinstance(each, BooleanOptionalAction)
+    }
+    return {
+        name: value
+        for name, value in arguments.items()
+        if value.lower() != "false" or name.replace("-", "_") not in switches
+    }
 
 
 def _refuse(message: str) -> NoReturn:

@@ -47,7 +47,7 @@ from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
 from adapters.vllm.environment import prepare_environment
-from adapters.vllm.outputs import OutputInbox, checked_outputs, deliver_directly
+from adapters.vllm.outputs import OutputInbox, deliver_directly
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -55,7 +55,10 @@ _OTHER_SOURCES = {"download_dir", "load_format", "model_weights"}
 _STOP_SECONDS = 30.0
 # Rules with a maximum of tokens, or with a text that ends them. llguidance cannot go back in such a
 # grammar, as it has to after a rejected draft. Budgets of reasoning make such a rule.
-_LIMITED_RULE = re.compile(r"^[\w.]+\[[^\]\n]*\b(?:max_tokens|stop)\s*=", re.MULTILINE)
+_LIMITED_RULE = re.compile(
+    r"""^[ \t]*[?!]?[\w.]+[ \t]*\[(?:[^"\]\n]|"(?:[^"\\\n]|\\.)*")*\b(?:max_tokens|stop)\s*=""",
+    re.MULTILINE,
+)
 _LIMITS = "reasoning.max_tokens"
 
 
@@ -153,7 +156,7 @@ class VLLMBackend:
             finished = False
             try:
                 while not finished:
-                    chunk = _chunk(checked_outputs(await inbox.take()), request)
+                    chunk = _chunk(await inbox.take(), request)
                     finished = chunk.finish_reason is not None
                     yield chunk
             finally:
@@ -198,7 +201,10 @@ def _download(model: str, options: Mapping[str, str], progress: Progress) -> Non
     """Download the checkpoint, unless the options make vLLM load it from another source."""
     names = {name.replace("-", "_") for name in options}
     if not names & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
-        download(model, progress, options.get("revision"))
+        token = options.get("hf_token", options.get("hf-token"))
+        # vLLM takes `true` for the token that is saved.
+        is_saved = token is None or token.lower() == "true"
+        download(model, progress, options.get("revision"), None if is_saved else token)
 
 
 def _features(*, speculates: bool) -> frozenset[str]:

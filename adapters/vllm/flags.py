@@ -6,10 +6,14 @@ _FORMS = {"true": "--{}", "false": "--no-{}"}
 
 
 def flags(arguments: Mapping[str, str]) -> list[str]:
-    """Command line arguments. The names are those in Python; `true` and `false` make a flag."""
+    """Command line arguments. The names are those in Python; `true` and `false` make a flag.
+
+    After a dot follows a field of the argument (`speculative_config.method`), which has a value.
+    """
     command: list[str] = []
     for name, value in arguments.items():
-        option = name.replace("_", "-")
-        form = _FORMS.get(value.lower())
+        argument, dot, field = name.partition(".")
+        option = f"{argument.replace('_', '-')}{dot}{field}"
+        form = None if dot else _FORMS.get(value.lower())
         command += [form.format(option)] if form else [f"--{option}", value]
     return command

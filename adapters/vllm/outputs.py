@@ -25,18 +25,18 @@ logger = logging.getLogger(__name__)
 # An int, since `&` with the enumeration takes twenty times as long.
 _READABLE = int(zmq.POLLIN)
 
-OutputInbox = Inbox[Any]
-"""The outputs of one request, then possibly an error, or vLLM's string for an abort."""
 
+class OutputInbox(Inbox[EngineCoreOutput]):
+    """The outputs of one request."""
 
-def checked_outputs(items: list[Any]) -> list[EngineCoreOutput]:
-    """The outputs of an `OutputInbox`. Raises the error among them, if there is one."""
-    for item in items:
-        if not isinstance(item, EngineCoreOutput):
-            if isinstance(item, BackendError | EngineDeadError):
-                raise item
-            raise EngineFault(f"vLLM ended the request: {item}")
-    return items
+    def put(self, item: Any) -> None:
+        """Append an output. vLLM also puts an error that ends the request, or a word for one."""
+        if isinstance(item, EngineCoreOutput):
+            super().put(item)
+        elif isinstance(item, BackendError | EngineDeadError):
+            self.fail(item)
+        else:
+            self.fail(EngineFault(f"vLLM ended the request: {item}"))
 
 
 class TokenOutputs(OutputProcessor):  # type: ignore[misc]  # vLLM is installed elsewhere

@@ -35,6 +35,7 @@ class Hub(http.server.ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.sent: list[str] = []
+        self.tokens: set[str] = set()
 
     @property
     def url(self) -> str:
@@ -52,6 +53,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._answer(with_body=True)
 
     def _answer(self, *, with_body: bool) -> None:
+        self.server.tokens.add(self.headers.get("Authorization", ""))
         path = self.path.partition("?")[0]
         if self.server.status != 200:
             self._send(self.server.status, b"{}", with_body)
@@ -122,6 +124,11 @@ def test_a_download_reports_its_size_and_its_progress(hub: Hub) -> None:
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
     assert fractions == sorted(fractions)
     assert any(0 < fraction < 1 for fraction in fractions)
+
+
+def test_a_token_is_sent_with_each_request(hub: Hub) -> None:
+    download("org/model", Shown(), token="hf_secret")
+    assert hub.tokens == {"Bearer hf_secret"}
 
 
 def test_other_programs_formats_are_neither_downloaded_nor_counted(

@@ -60,3 +60,21 @@ async def test_a_waiter_that_is_cancelled_loses_nothing(inbox: Inbox[int], woken
         inbox.put(1)
     inbox.put(2)
     assert await inbox.take() == [1, 2]
+
+
+async def test_an_error_follows_the_items_before_it(inbox: Inbox[int]) -> None:
+    inbox.put(1)
+    inbox.fail(ValueError("first"))
+    inbox.fail(ValueError("second"))
+    assert await inbox.take() == [1]
+    for _ in range(2):
+        with pytest.raises(ValueError, match="first"):
+            await inbox.take()
+
+
+async def test_an_error_wakes_who_waits(inbox: Inbox[int]) -> None:
+    taking = asyncio.ensure_future(inbox.take())
+    await asyncio.sleep(0)
+    inbox.fail(ValueError("boom"))
+    with pytest.raises(ValueError, match="boom"):
+        await taking

@@ -108,6 +108,7 @@ class Engine:
             bound_chunks(processor, ChunkSize(), time.perf_counter)
         manager.batch_processor = processor
         manager._generation_step = self._run_step
+        manager._fail_all_remaining_requests = lambda *_: None  # `_run` ends them
         return manager
 
     def _warm_up(self) -> None:
@@ -254,7 +255,10 @@ class Engine:
 
 def _put(results: StepResults) -> None:
     for row, item in results:
-        row.inbox.put(item)
+        if item.error is None:
+            row.inbox.put(item)
+        else:
+            row.inbox.fail(item.error)
 
 
 class _FailureRouter(OutputRouter):
@@ -266,7 +270,7 @@ class _FailureRouter(OutputRouter):
 
     def deliver(self, output: Any) -> None:
         if output.error is not None:
-            error = BackendFailed(f"the engine failed: {output.error}")
+            error = EngineFault(f"the engine failed: {output.error}")
             self._engine.fail(output.request_id, error)
 
     def deliver_batch(self, outputs: list[Any]) -> None:

@@ -5,7 +5,9 @@ another process, all wait for it. With both cores of a machine in use, answers t
 times as long as on an idle one, and 3.2 and 5.1 times without this (`benchmarks/lifetime.py`).
 """
 
+import itertools
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,23 +23,41 @@ _STAT = Path("/proc/stat")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Seconds since some start: of the clock, and of cores used by this and by all processes."""
+    """Seconds since some start: of the clock, and of cores used by this and by all processes.
+
+    Only the cores that this process may use count.
+    """
 
     at: float
     own: float
     everyone: float
 
 
-def usage() -> Usage | None:
-    """The machine's usage at present; None where it is not known."""
+def own_cores() -> frozenset[int]:
+    """The numbers of the cores that this process may use; empty where the system names none."""
+    if sys.platform == "linux":
+        return frozenset(os.sched_getaffinity(os.getpid()))
+    return frozenset()
+
+
+def usage(cores: frozenset[int]) -> Usage | None:
+    """The usage of the cores at present; None where it is not known."""
+    names = {f"cpu{core}" for core in cores}
+    busy = 0
     try:
         with _STAT.open() as file:
-            fields = [int(field) for field in file.readline().split()[1:]]
+            for line in itertools.takewhile(lambda line: line.startswith("cpu"), file):
+                name, *fields = line.split()
+                if name in names:
+                    # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is
+                    # in user and nice.
+                    busy += sum(map(int, [*fields[:3], *fields[5:8]]))
+                    names.remove(name)
     except (OSError, ValueError):
         return None
-    # user, nice, system, idle, iowait, irq, softirq, steal; the time of guests is in user and nice.
-    busy = sum(fields[:3]) + sum(fields[5:8])
     own = os.times()
+    if names or not cores:
+        return None
     return Usage(time.monotonic(), own.user + own.system, busy / os.sysconf("SC_CLK_TCK"))
 
 
@@ -46,24 +66,30 @@ class StepThreads:
 
     def __init__(
         self,
-        read: Callable[[], Usage | None] = usage,
+        cores: frozenset[int] | None = None,
+        read: Callable[[frozenset[int]], Usage | None] = usage,
         apply: Callable[[int], None] = torch.set_num_threads,
     ) -> None:
+        """cores: those that the threads may use; None for those of the process."""
+        self._cores = own_cores() if cores is None else cores
         self._read = read
         self._apply = apply
         self._most = self._count = torch.get_num_threads()
-        self._last = read()
+        self._last = read(self._cores)
 
     def adjust(self) -> None:
-        """Use as many threads as there are cores that others leave free, one at least."""
+        """Use as many threads as there are cores that others leave free, one at least.
+
+        There may be more cores than threads: then others have to use many of them first.
+        """
         last = self._last
         if last is None or self._most == 1 or time.monotonic() - last.at < _INTERVAL:
             return
-        self._last = now = self._read()
+        self._last = now = self._read(self._cores)
         if now is None or not 0 < now.at - last.at <= _LONGEST:
             return
         others = (now.everyone - last.everyone - (now.own - last.own)) / (now.at - last.at)
-        wanted = min(max(1, self._most - round(others)), self._most)
+        wanted = min(max(1, len(self._cores) - round(others)), self._most)
         if wanted != self._count:
             self._count = wanted
             self._apply(wanted)

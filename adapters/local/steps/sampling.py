@@ -1,6 +1,6 @@
 """Chooses tokens from logits. Pure functions over rows; no row affects the result of another.
 
-The order is that of vLLM: penalties and bias on the raw logits, temperature, min_p, top_k, top_p.
+The order is that of vLLM: bias and penalties on the raw logits, temperature, min_p, top_k, top_p.
 min_p, top_k and top_p exclude the tokens below a probability, so that equally likely tokens are
 either all excluded or all included.
 """

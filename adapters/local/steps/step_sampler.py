@@ -129,14 +129,14 @@ class StepSampler:
         return torch.index_select(self._logits, 0, index, out=out)
 
     def _penalise(self, place: int, row: Row) -> None:
-        """Apply the penalties and the bias of a row to its logits, in place."""
+        """Apply the bias and the penalties of a row to its logits, in place, in vLLM's order."""
         logits = self._logits[place]
         phase_state = row.phase_state
-        if phase_state.counts is not None:
-            sampling.penalise(logits, phase_state.params, phase_state.counts.tally(logits.device))
         if phase_state.bias is not None:
             ids, values = (part.to(logits.device) for part in phase_state.bias)
             logits.index_add_(0, ids, values)
+        if phase_state.counts is not None:
+            sampling.penalise(logits, phase_state.params, phase_state.counts.tally(logits.device))
 
     def _choose_unmasked(self, items: list[Placed]) -> None:
         """Choose from the whole vocabulary, for rows without an error."""

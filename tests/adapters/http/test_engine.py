@@ -227,6 +227,16 @@ async def test_what_came_before_the_cut_is_delivered(engine: FakeEngine) -> None
     assert got == [144897, 159940]
 
 
+async def test_what_came_with_a_fault_is_delivered(engine: FakeEngine) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, sends("".join([*engine.lines("length")[:2], "data: {}\n\n"])))
+    chunks = client.generate(ask())
+    assert (await anext(chunks)).token_ids == (144897, 159940)
+    with pytest.raises(EngineFault, match="cannot be read"):
+        await anext(chunks)
+    await client.stop()
+
+
 async def test_a_request_may_fill_the_context(engine: FakeEngine) -> None:
     client = await connect(engine)
     room = client.info.context_length - 2

@@ -20,6 +20,7 @@ class IgnoringEngine:
     def __init__(self) -> None:
         self.info = INFO
         self.asked = 0
+        self.at_once = 1
         self.ended = False
         self.stopped = False
 
@@ -34,8 +35,8 @@ class IgnoringEngine:
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self.asked += 1
         try:
-            for token_id in LETTERS:
-                yield GenerationChunk((token_id,))
+            for first in range(0, len(LETTERS), self.at_once):
+                yield GenerationChunk(tuple(LETTERS[first : first + self.at_once]))
         finally:
             self.ended = True
 
@@ -66,9 +67,11 @@ async def test_what_is_allowed_passes(guard: GrammarGuard, grammar: str | None) 
     assert await sampled_ids(guard, grammar) == [*LETTERS]
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
 async def test_nothing_follows_a_token_that_the_grammar_forbids(
-    guard: GrammarGuard, engine: IgnoringEngine
+    guard: GrammarGuard, engine: IgnoringEngine, at_once: int
 ) -> None:
+    engine.at_once = at_once
     chunks = guard.generate(ask('start: "a" "c"'))
     assert (await anext(chunks)).token_ids == (64,)
     with pytest.raises(BackendFailed, match="did not keep to"):

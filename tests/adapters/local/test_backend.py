@@ -21,7 +21,14 @@ from adapters.base import (
     SamplingParams,
     SamplingPhase,
 )
-from adapters.errors import BackendFailed, ContextTooLong, EngineFault, InvalidGrammar, Rejected
+from adapters.errors import (
+    BackendFailed,
+    ContextTooLong,
+    EngineDied,
+    EngineFault,
+    InvalidGrammar,
+    Rejected,
+)
 from adapters.local.backend import LocalBackend
 from adapters.local.engine.engine import Engine
 from adapters.local.model import precision
@@ -374,7 +381,7 @@ async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
         for generator in running:
             with pytest.raises(BackendFailed, match=reason):
                 await drain(generator)
-        with pytest.raises(BackendFailed, match=reason):
+        with pytest.raises(EngineDied, match=reason):
             await waiting
     await asyncio.to_thread(engine._thread.join)
     with pytest.raises(BackendFailed, match=reason):

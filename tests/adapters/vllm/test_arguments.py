@@ -45,6 +45,18 @@ def test_grammars_are_llguidances_and_priorities_count(checkpoint_folder: Path) 
     assert arguments.scheduling_policy == "priority"
 
 
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_statistics_can_be_turned_on(checkpoint_folder: Path, value: str) -> None:
+    arguments = engine_arguments(str(checkpoint_folder), {"disable_log_stats": value})
+    assert arguments.disable_log_stats is (value == "true")
+
+
+def test_a_field_of_an_argument_is_set_by_its_own_name(checkpoint_folder: Path) -> None:
+    options = {"structured_outputs_config.backend": "xgrammar"}
+    arguments = engine_arguments(str(checkpoint_folder), options)
+    assert arguments.structured_outputs_config.backend == "xgrammar"
+
+
 def test_on_a_cpu_prompts_are_taken_whole(checkpoint_folder: Path) -> None:
     """Else a seed would kill the engine: its CPU generator cannot be set back."""
     assert engine_arguments(str(checkpoint_folder), {}).enable_chunked_prefill is False

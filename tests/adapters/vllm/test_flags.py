@@ -17,3 +17,9 @@ from adapters.vllm.flags import flags
 )
 def test_an_argument_is_a_switch_or_has_a_value(value: str, words: list[str]) -> None:
     assert flags({"enforce_eager": value}) == words
+
+
+@pytest.mark.parametrize("value", ["4", "true"])
+def test_a_field_of_an_argument_keeps_its_name_and_value(value: str) -> None:
+    words = ["--speculative-config.num_tokens", value]
+    assert flags({"speculative_config.num_tokens": value}) == words

@@ -318,6 +318,28 @@ async def test_a_budget_of_reasoning_is_refused(backend: VLLMBackend) -> None:
     assert "with speculative decoding" in error["message"]
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "a[max_tokens=5]",
+        "  a[max_tokens=5]",
+        "?a[max_tokens=5]",
+        "a [max_tokens = 5]",
+        'a[capture="]", stop=";"]',
+    ],
+)
+async def test_a_limit_in_a_grammar_of_the_client_is_refused(
+    backend: VLLMBackend, rule: str
+) -> None:
+    grammar = {"syntax": "lark", "definition": f'start: "x" a\n{rule}: /[a-z]+/'}
+    tool = {"name": "f", "format": {"type": "grammar", "grammar": grammar}}
+    answer = await post(
+        backend, model="demo", tools=[{"type": "custom", "custom": tool}], tool_choice="required"
+    )
+    assert answer.status_code == 400
+    assert "with speculative decoding" in answer.json()["error"]["message"]
+
+
 async def test_the_text_of_a_schema_is_no_limit(backend: VLLMBackend) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": ["\nthought[max_tokens=5]: x"]}}}
     form = {"type": "json_schema", "json_schema": {"name": "f", "schema": schema}}

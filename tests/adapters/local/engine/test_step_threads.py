@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from adapters.local.engine import step_threads
-from adapters.local.engine.step_threads import StepThreads, Usage, usage
+from adapters.local.engine.step_threads import StepThreads, Usage, own_cores, usage
 
 
 class Machine:
@@ -17,7 +17,7 @@ class Machine:
         self.now = Usage(0.0, 0.0, 0.0)
         self.applied: list[int] = []
 
-    def read(self) -> Usage:
+    def read(self, _: frozenset[int]) -> Usage:
         return self.now
 
     def run(self, seconds: float, own: float, others: float) -> None:
@@ -36,30 +36,36 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     return made
 
 
-def threads_of(machine: Machine, monkeypatch: pytest.MonkeyPatch, most: int) -> StepThreads:
+def threads_of(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, most: int, cores: int
+) -> StepThreads:
     monkeypatch.setattr(torch, "get_num_threads", lambda: most)
-    return StepThreads(machine.read, machine.applied.append)
+    return StepThreads(frozenset(range(cores)), machine.read, machine.applied.append)
 
 
 @pytest.mark.parametrize(
-    ("most", "own", "others", "expected"),
+    ("most", "cores", "own", "others", "expected"),
     [
-        (2, 1.0, 1.0, [1]),
-        (2, 0.5, 1.5, [1]),
-        (2, 2.0, 0.1, []),
-        (8, 3.0, 5.0, [3]),
-        (4, 0.0, 9.0, [1]),
+        (2, 2, 1.0, 1.0, [1]),
+        (2, 2, 0.5, 1.5, [1]),
+        (2, 2, 2.0, 0.1, []),
+        (8, 8, 3.0, 5.0, [3]),
+        (4, 4, 0.0, 9.0, [1]),
+        (4, 64, 4.0, 10.0, []),
+        (4, 64, 4.0, 61.0, [3]),
+        (8, 2, 1.0, 1.0, [1]),
     ],
 )
 def test_threads_are_as_many_as_the_cores_that_others_leave(
     machine: Machine,
     monkeypatch: pytest.MonkeyPatch,
     most: int,
+    cores: int,
     own: float,
     others: float,
     expected: list[int],
 ) -> None:
-    threads = threads_of(machine, monkeypatch, most)
+    threads = threads_of(machine, monkeypatch, most, cores)
     machine.run(0.5, own, others)
     threads.adjust()
     assert machine.applied == expected
@@ -68,7 +74,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
 def test_all_threads_are_used_again_when_the_others_have_ended(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = threads_of(machine, monkeypatch, 2)
+    threads = threads_of(machine, monkeypatch, 2, 2)
     for others in (1.5, 1.4, 0.0):
         machine.run(0.3, 0.6, others)
         threads.adjust()
@@ -78,7 +84,7 @@ def test_all_threads_are_used_again_when_the_others_have_ended(
 def test_what_was_before_a_pause_says_nothing_about_now(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = threads_of(machine, monkeypatch, 2)
+    threads = threads_of(machine, monkeypatch, 2, 2)
     machine.run(60.0, 0.0, 2.0)
     threads.adjust()
     machine.run(0.3, 1.9, 0.0)
@@ -89,13 +95,13 @@ def test_what_was_before_a_pause_says_nothing_about_now(
 def test_the_machine_is_not_read_at_each_step(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = threads_of(machine, monkeypatch, 2)
+    threads = threads_of(machine, monkeypatch, 2, 2)
     machine.run(0.1, 0.0, 2.0)
     threads.adjust()
     assert machine.applied == []
 
 
-@pytest.mark.parametrize("content", [None, "", "cpu none"])
+@pytest.mark.parametrize("content", [None, "", "cpu none", "cpu0 none", "cpu7 1 2 3 4 5 6 7 8"])
 def test_an_unknown_usage_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
@@ -103,18 +109,29 @@ def test_an_unknown_usage_changes_nothing(
         (tmp_path / "stat").write_text(content)
     monkeypatch.setattr(step_threads, "_STAT", tmp_path / "stat")
     applied: list[int] = []
-    StepThreads(apply=applied.append).adjust()
+    StepThreads(frozenset({0}), apply=applied.append).adjust()
     assert applied == []
+
+
+def test_only_the_cores_of_the_process_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"cpu{core} {1000 * core} 0 0 5 0 0 0 0" for core in (1, 3, 12)]
+    (tmp_path / "stat").write_text("\n".join(["cpu 16000 0 0 15 0 0 0 0", *lines, "intr 9"]))
+    monkeypatch.setattr(step_threads, "_STAT", tmp_path / "stat")
+    found = usage(frozenset({1, 12}))
+    assert found is not None
+    assert found.everyone == 13_000 / os.sysconf("SC_CLK_TCK")
 
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="Linux only")
 def test_own_and_all_processor_time_grow_together() -> None:
     def grown(since: Usage) -> tuple[float, float]:
-        now = usage()
+        now = usage(own_cores())
         assert now is not None
         return now.own - since.own, now.everyone - since.everyone
 
-    before = usage()
+    before = usage(own_cores())
     assert before is not None
     until(lambda: grown(before)[0] >= 0.2)
     own, everyone = grown(before)

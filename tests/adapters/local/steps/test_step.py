@@ -112,6 +112,15 @@ def test_rows_of_all_kinds_share_a_step_and_none_changes_another(bench: Bench) -
     assert together[4] in range(40, 80)
 
 
+def test_the_bias_is_part_of_what_a_repetition_penalty_divides(bench: Bench) -> None:
+    """vLLM's order, so that the backends agree."""
+    params = SamplingParams(temperature=0, repetition_penalty=2.0, logit_bias={7: 10.0})
+    logits = torch.zeros(1, WIDTH)
+    logits[0, [7, 8]] = torch.tensor([4.0, 9.0])
+    bench.add(sampling=params)
+    assert [bench.run(logits), bench.run(logits)] == [[7], [8]]
+
+
 def test_a_request_that_is_gone_is_passed_over(bench: Bench) -> None:
     bench.rows.append(None)
     row = bench.add()
