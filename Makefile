@@ -3,7 +3,8 @@
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
 # make bench: measure the speed, compared with other engines.
 # make bench-quick: find slow-downs in three minutes.
-# .ci/run runs `make test`, `make bench-quick` and `make test-vllm`.
+# .ci/run runs `make test`, `make test-browser` where there is Chromium, `make bench-quick` and
+# `make test-vllm`.
 
 PYTHON ?= python3.11
 PORT ?= 8000
@@ -30,7 +31,7 @@ help:
 	@echo "make test-gpu  check a GPU in ten minutes (MODEL=openai/gpt-oss-20b, IMAGE=..., DEVICE=cpu)"
 	@echo "make test-browser  run the tests of the playground in Chromium (CHROMIUM=..., default: chromium)"
 	@echo "make bench     measure the speed, compared with vLLM and llama.cpp (DOCS=1 writes it to docs)"
-	@echo "make bench-gpu measure a GPU (MODEL=openai/gpt-oss-20b; DEVICE=cpu shows that it runs)"
+	@echo "make bench-gpu measure a GPU (MODEL=FOLDER; DEVICE=cpu shows that it runs)"
 	@echo "make bench-quick  find slow-downs in three minutes, against benchmarks/bounds.toml"
 	@echo "make screenshots  take the pictures of the playground in docs/images"
 	@echo "make lint      ruff, mypy --strict, and the documentation with its links"

@@ -58,7 +58,9 @@ class Settings(EngineOptions, ReasoningOptions):
         None, description="checkpoint folder or hub name; without it the demo checkpoint is served"
     )
     served_model_name: Several = Field(
-        (), description="name that clients use (repeatable); default: the model's own"
+        (),
+        description="name that clients use (repeatable); default: the model's own, gpt-oss for "
+        "engines behind URLs",
     )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
@@ -163,7 +165,12 @@ class Settings(EngineOptions, ReasoningOptions):
         "default: a file in the user's data folder",
         repr=False,
     )
-    store_ttl: float = Field(30, gt=0, description="days that a response is stored; inf: for ever")
+    store_ttl: float = Field(
+        30,
+        gt=0,
+        description="days that responses and chat completions are stored, and conversations after "
+        "their last item; inf: for ever",
+    )
     store_patience: float = Field(
         60,
         ge=0,
@@ -193,8 +200,9 @@ class Settings(EngineOptions, ReasoningOptions):
     )
     encryption_key: Several = Field(
         (),
-        description="key that seals the reasoning that clients store (repeatable: the first one "
-        "seals, all of them open); default: one that is stored with the responses",
+        description="key that seals the reasoning that clients store: 32 bytes in URL-safe base64 "
+        "(repeatable: the first one seals, all of them open); default: one that is stored with the "
+        "responses",
         repr=False,
     )
     python_sandbox: str = Field(
@@ -235,7 +243,7 @@ class Settings(EngineOptions, ReasoningOptions):
         2048,
         ge=1,
         description="requests and WebSockets processed at once, of any kind; more get a 503, "
-        "except health checks",
+        "except health checks and /metrics",
     )
     max_body_bytes: int = Field(
         32 * 1024 * 1024, ge=1, description="bytes of the largest request body"

@@ -33,6 +33,7 @@ DOCS = ROOT / "docs"
 PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY"))]
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FLAGS = {option(name).flag for name in Settings.model_fields}
 OTHERS_FLAGS = {
@@ -173,13 +174,16 @@ def is_fine(words: list[str]) -> bool:
     # Variables for the command alone: GPT_OSS_API_KEY=secret docker compose …
     set_for_it = list(takewhile(re.compile(r"\w+=").match, words))
     program, *arguments = words[len(set_for_it) :]
-    match [program.removeprefix(".venv/bin/"), *arguments]:
+    match [re.sub(r"^\.venv(-vllm)?/bin/", "", program), *arguments]:
         case ["make", *targets]:
             return set(targets) <= TARGETS
         case ["gpt-oss-server", *arguments]:
             return main(arguments) == 0
         case ["docker", "compose", "--profile", profile, "up"]:
             return any(profile in service["profiles"] for service in COMPOSE["services"].values())
+        case ["docker", "build", "-t", _, "--build-arg", choice, "."]:
+            name, _, value = choice.partition("=")
+            return f"ARG {name}=" in DOCKERFILE and f" AS {value}" in DOCKERFILE
         case ["docker", "run", *arguments]:
             variables = [word for word in arguments if word.startswith("OPENAI_API_")]
             return len(variables) == 2 and arguments[-1].count(":") == 1

@@ -124,7 +124,7 @@ FAILURES = Definition(
     "gpt_oss_answer_failures_total",
     "counter",
     "Answers that failed after they were admitted, by the code of the error. Mistakes of the"
-    " request that are found before it samples are none.",
+    " request that are found before it samples do not count.",
     ("code",),
 )
 REPAIRS = Definition(
