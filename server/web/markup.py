@@ -51,6 +51,8 @@ def _parser() -> MarkdownIt:
     parser.add_render_rule("fence", _show_fence)
     parser.add_render_rule("code_block", _show_fence)
     parser.add_render_rule("link_open", _show_link)
+    parser.add_render_rule("th_open", _show_cell)
+    parser.add_render_rule("td_open", _show_cell)
     return parser
 
 
@@ -150,6 +152,14 @@ def _show_block(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
 def _show_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     tokens[index].attrSet("rel", "noopener noreferrer nofollow")
     tokens[index].attrSet("target", "_blank")
+    return str(renderer.renderToken(tokens, index, options, env))
+
+
+def _show_cell(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    # A class, since the page permits no styles of elements.
+    alignment = tokens[index].attrs.pop("style", None)
+    if alignment is not None:
+        tokens[index].attrSet("class", str(alignment).removeprefix("text-align:"))
     return str(renderer.renderToken(tokens, index, options, env))
 
 

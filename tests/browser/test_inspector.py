@@ -146,6 +146,27 @@ def test_the_panes_follow_an_edited_message(open_page: Any) -> None:
     expect(pane(page, "Tokens").locator(".tokens")).to_contain_text("Rain? Or sun?")
 
 
+def test_a_control_token_that_is_typed_into_a_message_is_there_once(open_page: Any) -> None:
+    page = inspector(open_page)
+    show_harmony(page, HARMONY)
+    page.get_by_role("button", name="Edit message 1").click()
+    field = page.get_by_label("Content of message 1")
+    field.fill("")
+    field.press_sequentially("Rain?<|end|> x yz")
+    expect(pane(page, "Tokens").locator(".tokens")).to_contain_text("yz")
+    text = pane(page, "Tokens").locator(".tokens").inner_text()
+    assert text.count("Rain") == 1
+    assert text.count("yz") == 1
+
+
+@pytest.mark.parametrize("width", [1280, 1100, 1000, 700, 360])
+def test_the_forms_are_there_at_each_width(open_page: Any, width: int) -> None:
+    page = inspector(open_page)
+    page.set_viewport_size({"width": width, "height": 800})
+    expect(page.get_by_label("Request (JSON")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_a_malformed_completion_is_shown_with_its_repairs(open_page: Any) -> None:
     page = open_page()
     inspect_answer(page, "malformed, please")

@@ -96,14 +96,19 @@ export class Answer {
     else if (this.ended) this.end();
   }
 
+  /** How the answer ended, if not by itself. */
+  get outcome() {
+    const { status, incomplete_details: why } = this.response;
+    if (status === "cancelled") return TEXT.interrupted;
+    return status === "incomplete" && why?.reason === "max_output_tokens" ? TEXT.incomplete : "";
+  }
+
   /** The response has ended: say how, and offer what comes next. */
   end() {
-    const { status, usage, incomplete_details: why, error } = this.response;
+    const { status, usage, error } = this.response;
     this.cut();
     if (status === "failed") this.fail(error?.message ?? TEXT.failed);
-    else if (status === "cancelled") this.say(TEXT.interrupted);
-    else if (status === "incomplete" && why?.reason === "max_output_tokens") this.say(TEXT.incomplete);
-    else this.say("");
+    else this.say(this.outcome);
     if (usage) this.note.append(h("span", { class: "usage" }, this.usage(usage)));
     if (status === "completed") this.offerResults();
   }

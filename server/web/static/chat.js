@@ -6,6 +6,7 @@ import * as store from "./chats.js";
 import { Composer } from "./composer.js";
 import { announce, button, h } from "./dom.js";
 import { OptionError, Options } from "./options.js";
+import { Scroller } from "./scroller.js";
 import { Sidebar } from "./sidebar.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
@@ -17,8 +18,6 @@ import { TEXT } from "./text.js";
  */
 
 const CURRENT = "gpt-oss-chat";
-const NEAR_END = 80; // pixels
-const ROUNDING = 1; // a position may have a fraction of a pixel, a height has none
 
 /** The scripts that show turns. They are not needed before the first one. */
 const loadTurns = () => import("./turn.js");
@@ -27,39 +26,31 @@ export class ChatView {
   constructor() {
     this.options = new Options(() => this.composer.box.value);
     this.turns = h("div", { class: "turns" });
-    this.scroller = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": TEXT.turns }, this.turns);
-    this.top = 0;
-    this.atEnd = true; // whether the end stays in view when the turns grow
-    this.scroller.addEventListener("scroll", () => this.scrolled());
-    const sizes = new ResizeObserver(() => this.atEnd && this.toBottom());
-    sizes.observe(this.turns);
-    sizes.observe(this.scroller); // the message box takes more or less of its height
-    // Who opens or edits something wants to see it, not the end.
-    this.turns.addEventListener("click", (event) => {
-      if (/** @type {Element} */ (event.target).closest("summary, button")) this.atEnd = false;
-    }, true);
+    this.scroller = new Scroller(this.turns, TEXT.turns);
     /** @type {AbortController | null} */
     this.running = null;
     /** @type {Turn | null} */
     this.current = null;
     this.sidebar = new Sidebar({
-      open: (chat) => void this.open(chat),
+      open: (id) => void this.choose(id),
       opened: (entry) => this.openStored(entry),
-      forget: (chat) => void this.forget(chat),
+      forget: (id) => void this.forget(id),
     });
     this.composer = new Composer({
-      send: (text) => this.begin([{ role: "user", content: text }], this.chat.leaf),
+      send: (text) => this.ask(text),
       stop: () => void this.stop(),
       typing: () => void loadTurns().catch(() => undefined),
     });
     this.element = h("div", { class: "chat" }, this.sidebar.element, this.middle(), this.panel());
     this.chat = store.newChat();
+    /** @type {Promise<void>} until the turns of the chat are known */
+    this.reading = Promise.resolve();
     void this.open(store.chats().find((each) => each.id === tabShelf.get(CURRENT)));
   }
 
   /** The view is on the page. */
   shown() {
-    this.scroller.scrollTop = this.top; // another view was shown in between
+    this.scroller.restore();
     this.composer.focus();
   }
 
@@ -67,12 +58,24 @@ export class ChatView {
     const toggle = (/** @type {string} */ text, /** @type {string} */ name) =>
       button(text, () => this.element.classList.toggle(name), { class: "quiet" });
     const toggles = h("div", { class: "toggles" }, toggle(TEXT.chats, "show-chats"), toggle(TEXT.options, "show-options"));
-    return h("section", { class: "middle", "aria-label": TEXT.title }, toggles, this.scroller, this.composer.element);
+    return h("section", { class: "middle", "aria-label": TEXT.title }, toggles, this.scroller.element, this.composer.element);
   }
 
   panel() {
     const heading = h("h2", {}, TEXT.options);
     return h("aside", { class: "side options-panel", "aria-label": TEXT.options }, heading, this.options.element);
+  }
+
+  /** The chat of this id as it is now. @param {string | undefined} id */
+  known(id) {
+    return id === this.chat.id ? this.chat : store.chats().find((each) => each.id === id);
+  }
+
+  /** Open what somebody chose from the list. @param {string} [id] */
+  async choose(id) {
+    if (!this.running || id !== this.chat.id) return this.open(this.known(id));
+    this.element.classList.remove("show-chats"); // its answer goes on
+    this.composer.focus();
   }
 
   /** Open a chat; a new one without. @param {Chat} [chat] */
@@ -82,8 +85,21 @@ export class ChatView {
     tabShelf.set(CURRENT, this.chat.id);
     this.element.classList.remove("show-chats");
     this.composer.focus();
-    if (chat?.conversation) await (await import("./stored.js")).readConversation(chat);
+    let problem = "";
+    if (chat?.conversation) {
+      const reading = import("./stored.js").then(({ readConversation }) => readConversation(chat));
+      this.reading = reading.catch((error) => void (problem = error.message));
+      await this.reading;
+      if (chat !== this.chat) return; // another one was opened in the meantime
+    }
     await this.draw();
+    if (problem) this.turns.replaceChildren(h("p", { class: "notice error", role: "alert" }, problem));
+  }
+
+  /** Send what somebody typed, after the turns that the chat has. @param {string} text */
+  async ask(text) {
+    await this.reading;
+    return this.begin([{ role: "user", content: text }], this.chat.leaf);
   }
 
   /** Open what the server has stored. @param {import("./stored.js").Entry} entry */
@@ -120,12 +136,14 @@ export class ChatView {
     this.turns.replaceChildren();
     if (chat.conversation) this.turns.append(h("p", { class: "notice" }, TEXT.conversationNote));
     path.forEach((turn, index) => this.show(turn, placeTurn(this, turn), index === path.length - 1));
-    this.toBottom();
+    this.scroller.toBottom();
   }
 
-  /** @param {Chat} chat */
-  async forget(chat) {
+  /** @param {string} id */
+  async forget(id) {
     if (!confirm(TEXT.removeAsk)) return;
+    const chat = this.known(id);
+    if (!chat) return this.sidebar.draw(this.chat); // another tab has removed it
     store.remove(chat.id);
     if (chat.id === this.chat.id) void this.open();
     else this.sidebar.draw(this.chat);
@@ -152,7 +170,7 @@ export class ChatView {
 
   /** Show a turn's answer, or follow it. @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
   show(turn, shown, isLast) {
-    if (turn.output) shown.show({ status: "completed", output: turn.output }, isLast);
+    if (turn.output) shown.show(store.responseOf(turn), isLast);
     else if (turn.error) shown.fail(turn.error);
     else if (turn.response) void this.fetch(turn, shown, isLast);
     else if (turn.ended) shown.say(TEXT.interrupted);
@@ -200,7 +218,7 @@ export class ChatView {
     store.save(chat);
     this.keepPath(turn);
     const shown = scripts.placeTurn(this, turn);
-    this.toBottom();
+    this.scroller.toBottom();
     void this.follow(turn, shown);
     return true;
   }
@@ -236,69 +254,48 @@ export class ChatView {
    * @param {Turn} turn @param {Answer} shown @param {string} [resumed]
    */
   async follow(turn, shown, resumed) {
+    const { chat } = this; // another one may be opened before the end
     const controller = new AbortController();
     this.setRunning(controller, turn);
     shown.reset();
     try {
-      const before = store.path({ ...this.chat, leaf: turn.parent });
+      const before = store.path({ ...chat, leaf: turn.parent });
       const { answerEvents } = await import("./stream.js");
-      for await (const batch of answerEvents(turn, before, controller.signal, resumed)) this.apply(turn, shown, batch);
+      for await (const batch of answerEvents(turn, before, controller.signal, resumed)) this.apply(chat, turn, shown, batch);
       if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
     } catch (error) {
       if (this.options.withoutTokens(turn.request, error)) return void this.follow(turn, shown);
       shown.cut();
-      if (!controller.signal.aborted) this.fail(turn, shown, /** @type {Error} */ (error));
+      if (!controller.signal.aborted) this.fail(chat, turn, shown, /** @type {Error} */ (error));
       else if (!turn.background || turn.ended) shown.say(TEXT.interrupted);
     }
     if (this.running === controller) this.setRunning(null, null);
   }
 
-  /** @param {Turn} turn @param {Answer} shown @param {any[]} batch */
-  apply(turn, shown, batch) {
+  /** @param {Chat} chat @param {Turn} turn @param {Answer} shown @param {any[]} batch */
+  apply(chat, turn, shown, batch) {
     for (const event of batch) {
       shown.apply(event);
       if (event.type === "response.created") {
         turn.response = event.response.id;
-        store.save(this.chat);
+        store.save(chat);
       }
     }
-    if (shown.ended && !turn.ended) {
-      turn.ended = true;
-      // Chat Completions are not stored on the server.
-      if (!turn.response) turn.output = shown.response.output;
-      if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
-      store.save(this.chat);
-      announce(turn.error ?? TEXT.finished);
-    }
+    const isKept = turn.response || turn.output;
+    if (!shown.ended || (turn.ended && isKept)) return;
+    turn.ended = true;
+    if (!turn.response) store.keepOutput(turn, shown.response);
+    if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
+    store.save(chat);
+    announce(turn.error ?? (shown.outcome || TEXT.finished));
   }
 
-  toBottom() {
-    this.atEnd = true;
-    this.scroller.scrollTop = this.scroller.scrollHeight;
-    this.top = this.scroller.scrollTop;
-  }
-
-  /**
-   * Only a move up leaves the end: the turns may also have grown since the last move down. However
-   * short it is: a wheel or a finger moves a few pixels per frame, and the turns may grow in each.
-   */
-  scrolled() {
-    const { scrollHeight, scrollTop, clientHeight } = this.scroller;
-    if (!clientHeight) return; // another view is shown
-    const left = scrollHeight - scrollTop - clientHeight;
-    // A position that moved up but is at the end was moved by turns that got shorter.
-    if (left < ROUNDING) this.atEnd = true;
-    else if (scrollTop < this.top) this.atEnd = false;
-    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
-    this.top = scrollTop;
-  }
-
-  /** @param {Turn} turn @param {Answer} shown @param {Error} error */
-  fail(turn, shown, error) {
+  /** @param {Chat} chat @param {Turn} turn @param {Answer} shown @param {Error} error */
+  fail(chat, turn, shown, error) {
     shown.fail(error.message);
     // A response that the server has can be read again after a reload.
     if (!turn.response) turn.error = error.message;
-    store.save(this.chat);
+    store.save(chat);
   }
 
   async stop() {

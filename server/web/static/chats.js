@@ -7,8 +7,9 @@
  *
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
- *   error: string | null, background: boolean, ended: boolean, output?: any[],
+ *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
  * }} Turn
+ * `output` and `status` are those of an answer that the server does not store.
  * @typedef {{
  *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
  *   conversation?: string,
@@ -25,7 +26,7 @@ const MOST = 200;
 /** @returns {Chat[]} the newest first */
 export function chats() {
   try {
-    const found = JSON.parse(browserShelf.get(CHATS) ?? "[]");
+    const found = JSON.parse(browserShelf.get(CHATS) ?? "[]", withInput);
     return Array.isArray(found) ? found : [];
   } catch {
     return [];
@@ -43,23 +44,62 @@ export function save(chat) {
   addTurnsOfOthers(chat);
   const all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
   for (let count = all.length; count; count -= 1) {
-    if (browserShelf.set(CHATS, JSON.stringify(all.slice(0, count)))) return;
+    if (browserShelf.set(CHATS, JSON.stringify(all.slice(0, count), storedForm))) return;
   }
-  browserShelf.set(CHATS, JSON.stringify(all)); // not one fits: all stay until the page is left
+  browserShelf.set(CHATS, JSON.stringify(all, storedForm)); // not one fits: all stay until the page is left
+}
+
+/** What is stored of a value: no secrets of MCP servers, and the input of a turn once. @param {string} name @param {any} value */
+function storedForm(name, value) {
+  if (name === "request" && value) return { ...value, input: undefined };
+  return value?.type === "mcp" ? { ...value, authorization: undefined, headers: undefined } : value;
+}
+
+/** The turn of what is stored. @param {string} _ @param {any} value */
+function withInput(_, value) {
+  if (value?.request && value.input) value.request.input = value.input;
+  return value;
 }
 
 /** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat */
 function addTurnsOfOthers(chat) {
   if (chat.conversation) return; // the server has its turns
   const stored = chats().find(({ id }) => id === chat.id)?.turns ?? [];
+  const known = new Map(stored.map((turn) => [turn.id, turn]));
+  for (const turn of chat.turns) {
+    const other = known.get(turn.id);
+    if (!other) continue;
+    // Another tab may have seen the end of its answer.
+    turn.response ??= other.response;
+    turn.error ??= other.error;
+    turn.output ??= other.output;
+    turn.status ??= other.status;
+    turn.ended ||= other.ended;
+  }
   // A map keeps the first place of a key, and its last value: the turns of this tab.
   chat.turns = [...new Map([...stored, ...chat.turns].map((turn) => [turn.id, turn])).values()];
 }
 
-/** The chat without what the server has of a conversation. @param {Chat} chat @returns {Chat} */
+/**
+ * The chat without what the server has of a conversation: with its last turn, unless that has an
+ * answer. What failed before another turn began is forgotten.
+ * @param {Chat} chat @returns {Chat}
+ */
 function unstored(chat) {
   if (!chat.conversation) return chat;
-  return { ...chat, turns: chat.turns.filter((turn) => !turn.output && !turn.ended) };
+  return { ...chat, turns: chat.turns.slice(-1).filter((turn) => !turn.output && (turn.error || !turn.ended)) };
+}
+
+/** Keep an answer that the server does not store. @param {Turn} turn @param {any} response */
+export function keepOutput(turn, { output, status }) {
+  turn.output = output;
+  turn.status = status;
+}
+
+/** The response of such an answer. @param {Turn} turn */
+export function responseOf({ output, status = "completed" }) {
+  const why = status === "incomplete" ? { reason: "max_output_tokens" } : null;
+  return { output, status, incomplete_details: why };
 }
 
 /** @param {string} id */

@@ -26,8 +26,8 @@ const plain = (text) =>
 /** An address between angle brackets. Its own escapes stay. @param {string} url */
 const destination = (url) => url.replace(/[\s<>\\]/g, encodeURIComponent).replaceAll("&", "&amp;");
 
-/** @param {any} note */
-const isLink = (note) => note.type === "url_citation" && /^https?:\/\//i.test(note.url ?? "");
+/** Whether an annotation cites an address. @param {any} note */
+export const isLink = (note) => note.type === "url_citation" && /^https?:\/\//i.test(note.url ?? "");
 
 /** @param {string} url */
 function host(url) {

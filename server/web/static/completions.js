@@ -69,6 +69,8 @@ class Items {
     this.batch = [];
     /** @type {any} */
     this.usage = null;
+    /** @type {string | null} why the answer ended */
+    this.reason = null;
   }
 
   /** The item, which begins with its first text. @param {string} id @param {any} begun */
@@ -86,6 +88,7 @@ class Items {
   read(chunk) {
     if (chunk.error) this.batch.push({ type: "error", message: chunk.error.message });
     if (chunk.usage) this.usage = chunk.usage;
+    this.reason = chunk.choices?.[0]?.finish_reason ?? this.reason;
     const delta = chunk.choices?.[0]?.delta ?? {};
     this.text("reasoning", "reasoning_text", delta.reasoning ?? delta.reasoning_content);
     this.text("message", "output_text", delta.content);
@@ -117,8 +120,8 @@ class Items {
     return batch;
   }
 
-  /** The last events. */
-  end() {
+  /** The last events. @param {string} status */
+  end(status) {
     const output = [...this.items.values()];
     const usage = this.usage && {
       input_tokens: this.usage.prompt_tokens,
@@ -126,9 +129,10 @@ class Items {
       input_tokens_details: { cached_tokens: this.usage.prompt_tokens_details?.cached_tokens ?? 0 },
       output_tokens_details: { reasoning_tokens: this.usage.completion_tokens_details?.reasoning_tokens ?? 0 },
     };
-    const response = { id: null, status: "completed", output, usage };
+    const why = status === "incomplete" ? { reason: "max_output_tokens" } : null;
+    const response = { id: null, status, output, usage, incomplete_details: why };
     const done = output.map((item) => ({ type: "response.output_item.done", item }));
-    return [...done, { type: "response.completed", response }];
+    return [...done, { type: `response.${status}`, response }];
   }
 }
 
@@ -140,14 +144,16 @@ export async function* completionEvents(request, before, signal) {
   const body = completionRequest(request, before);
   const answer = await send("v1/chat/completions", { body, signal });
   const items = new Items();
-  let finished = false;
-  for await (const chunks of events(answer)) {
-    for (const chunk of chunks) {
-      items.read(chunk);
-      finished ||= Boolean(chunk.choices?.[0]?.finish_reason);
+  try {
+    for await (const chunks of events(answer)) {
+      for (const chunk of chunks) items.read(chunk);
+      yield items.take();
     }
-    yield items.take();
+  } catch (error) {
+    if (!signal.aborted) throw error;
+    yield items.end("cancelled"); // what came until then stays
+    return;
   }
   // Without its last chunk, the answer is not known to be whole.
-  if (finished) yield items.end();
+  if (items.reason) yield items.end(items.reason === "length" ? "incomplete" : "completed");
 }

@@ -74,12 +74,12 @@ function nextTheme() {
 /** @type {Promise<boolean> | null} */
 let asking = null;
 
-/** Ask for the key; several requests share one dialog. @returns {Promise<boolean>} */
-function askForKey() {
+/** Ask for the key; several requests share one dialog. @param {boolean} refused whether the server refused the one there is @returns {Promise<boolean>} */
+function askForKey(refused) {
   asking ??= new Promise((resolve) => {
     const before = key();
     const field = h("input", { type: "password", "aria-label": TEXT.keyLabel, autocomplete: "off", value: key() });
-    const wrong = h("p", { class: "notice error", hidden: !key(), role: "alert" }, TEXT.keyWrong);
+    const wrong = h("p", { class: "notice error", hidden: !(refused && key()), role: "alert" }, TEXT.keyWrong);
     const form = h("form", { class: "key-form" }, h("p", {}, TEXT.keyText), wrong, field);
     form.append(h("div", { class: "buttons" }, h("button", { class: "primary" }, TEXT.keySave)));
     if (key()) {
@@ -108,7 +108,7 @@ function askForKey() {
 }
 
 async function changeKey() {
-  if (await askForKey()) await showModels();
+  if (await askForKey(false)) await showModels();
 }
 
 async function showModels() {
@@ -125,7 +125,7 @@ async function showModels() {
 }
 
 const chat = new ChatView();
-onKeyNeeded(askForKey);
+onKeyNeeded(() => askForKey(true));
 setTheme(browserShelf.get(THEME) ?? "system");
 document.getElementById("theme")?.addEventListener("click", nextTheme);
 document.getElementById("key")?.addEventListener("click", () => void changeKey());

@@ -12,7 +12,7 @@ const MOST_CHARACTERS = 10_000; // of a message, until somebody asks for all of 
 export class MessagePane {
   /**
    * @param {(place: number) => void} onpick gets the place of a message
-   * @param {(place: number, content: string) => void} onedit gets the new content of a message
+   * @param {(place: number) => (content: string) => void} onedit returns what takes the new content of a message
    */
   constructor(onpick, onedit) {
     this.onedit = onedit;
@@ -63,7 +63,8 @@ export class MessagePane {
   /** @param {Message} message @param {number} place @param {HTMLElement} shown */
   edit(message, place, shown) {
     const field = h("textarea", { rows: 6, value: message.content, spellcheck: "false", "aria-label": INSPECTOR.contentOf(place + 1) });
-    field.addEventListener("input", () => this.onedit(place, field.value));
+    const write = this.onedit(place);
+    field.addEventListener("input", () => write(field.value));
     shown.replaceWith(field);
     field.focus();
   }

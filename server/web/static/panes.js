@@ -37,7 +37,7 @@ export class HarmonyPanes {
     const leave = () => tip.hide();
     this.text = new TokenPane(INSPECTOR.tokens, (token) => token.text.replaceAll("\n", "⏎\n"), (place, at) => this.pick(place, at), leave);
     this.ids = new TokenPane(INSPECTOR.ids, (token) => `${token.id} `, (place, at) => this.pick(place, at), leave);
-    this.list = new MessagePane((place) => this.pickMessage(place), (place, content) => this.editMessage(place, content));
+    this.list = new MessagePane((place) => this.pickMessage(place), (place) => this.editorOf(place));
     this.filters = new Filters((hidden) => this.draw(hidden));
     this.latest = 0;
     this.boxes = [
@@ -127,11 +127,16 @@ export class HarmonyPanes {
     this.list.mark(place);
   }
 
-  /** @param {number} place of a message @param {string} content */
-  editMessage(place, content) {
+  /**
+   * A function that puts text in the place of a message's content. What is around it is that of now:
+   * the text may have control tokens, with which the message ends earlier.
+   * @param {number} place of a message @returns {(content: string) => void}
+   */
+  editorOf(place) {
     const [first, last] = this.messages[place].body;
     const before = textOf(this.tokens.slice(0, first));
-    void this.read(before + content + textOf(this.tokens.slice(last)), this.list.element);
+    const after = textOf(this.tokens.slice(last));
+    return (content) => void this.read(before + content + after, this.list.element);
   }
 
   /**

@@ -9,7 +9,7 @@ import { TEXT } from "./text.js";
 /**
  * @typedef {import("./chats.js").Chat} Chat
  * @typedef {import("./stored.js").Entry} Entry
- * @typedef {{open: (chat?: Chat) => void, opened: (entry: Entry) => Promise<void>, forget: (chat: Chat) => void}} Actions
+ * @typedef {{open: (id?: string) => void, opened: (entry: Entry) => Promise<void>, forget: (id: string) => void}} Actions
  */
 
 export class Sidebar {
@@ -46,12 +46,13 @@ export class Sidebar {
 
   /** @param {Chat} current */
   draw(current) {
-    const entries = store.chats().map((chat) => {
-      const isCurrent = chat.id === current.id ? "true" : null;
-      const title = chat.title || TEXT.untitled;
-      const open = button(title, () => this.actions.open(chat), { class: "chat-link", "aria-current": isCurrent, dir: direction(title) });
+    // A chat changes after it was drawn: its buttons know its id only.
+    const entries = store.chats().map(({ id, title: named }) => {
+      const isCurrent = id === current.id ? "true" : null;
+      const title = named || TEXT.untitled;
+      const open = button(title, () => this.actions.open(id), { class: "chat-link", "aria-current": isCurrent, dir: direction(title) });
       const label = `${TEXT.remove}: ${title}`;
-      return h("li", {}, open, button("×", () => this.actions.forget(chat), { class: "quiet", "aria-label": label }));
+      return h("li", {}, open, button("×", () => this.actions.forget(id), { class: "quiet", "aria-label": label }));
     });
     this.list.replaceChildren(...entries);
   }
@@ -75,17 +76,20 @@ export class Sidebar {
     const { source } = this;
     if (!source) return;
     this.note.textContent = TEXT.loading;
+    this.more.disabled = true; // a second click would read the same page
     try {
       const entries = await source.next();
       if (source !== this.source) return;
       const known = new Set(store.chats().flatMap((chat) => [chat.id, ...chat.turns.map((turn) => turn.response)]));
       this.stored.append(...entries.filter(({ id }) => !known.has(id)).map((entry) => this.row(entry)));
       this.more.hidden = !source.hasMore;
-      this.note.textContent = this.stored.children.length ? "" : TEXT.noneStored;
+      this.note.textContent = this.stored.children.length || source.hasMore ? "" : TEXT.noneStored;
     } catch (error) {
       this.more.hidden = true;
       const without = error instanceof ApiError && [404, 405].includes(error.status);
       this.note.textContent = without ? TEXT.noList : /** @type {Error} */ (error).message;
+    } finally {
+      if (source === this.source) this.more.disabled = false;
     }
   }
 

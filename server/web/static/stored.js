@@ -9,7 +9,6 @@
  */
 
 import { ApiError, json } from "./api.js";
-import { announce } from "./dom.js";
 import { TEXT } from "./text.js";
 
 const PAGE = 20;
@@ -77,20 +76,23 @@ async function ofConversation(id) {
   return turns;
 }
 
-/** Read the turns of a conversation; what still runs follows them. @param {Chat} chat */
+/** Read the turns of a conversation. A last one without an answer follows them. @param {Chat} chat */
 export async function readConversation(chat) {
-  const running = chat.turns.filter((turn) => !turn.output && !turn.ended);
-  try {
-    chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
-  } catch (error) {
-    chat.turns = [];
-    announce(/** @type {Error} */ (error).message);
-  }
-  for (const turn of running) {
-    turn.parent = chat.turns.at(-1)?.id ?? null;
-    chat.turns.push(turn);
+  const [last] = chat.turns.slice(-1).filter((turn) => !turn.output && (turn.error || !turn.ended));
+  const isKept = last && (await isUnanswered(last));
+  chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
+  if (isKept) {
+    last.parent = chat.turns.at(-1)?.id ?? null;
+    chat.turns.push(last);
   }
   chat.leaf = chat.turns.at(-1)?.id ?? null;
+}
+
+/** Whether the conversation does not have the turn yet, or never will. @param {Turn} turn */
+async function isUnanswered(turn) {
+  if (!turn.response) return true;
+  const response = await json(`v1/responses/${turn.response}`).catch(() => null);
+  return ["queued", "in_progress", "failed"].includes(response?.status);
 }
 
 /** The turns of the responses up to `id`. @param {string} id */
@@ -100,15 +102,17 @@ async function ofChain(id) {
   /** @type {Turn[]} */
   const turns = [];
   let at = 0;
-  responses.forEach((response, index) => {
+  for (const [index, response] of responses.entries()) {
     const made = new Set(response.output.map((/** @type {any} */ item) => item.id));
+    // Without output, only its own list says where its input ends.
+    const end = made.size || response.id === id ? items.length : (await allItems(`v1/responses/${response.id}/input_items`)).length;
     const input = [];
-    for (; at < items.length && !made.has(items[at].id); at += 1) input.push(withoutId(items[at]));
+    for (; at < end && !made.has(items[at].id); at += 1) input.push(withoutId(items[at]));
     while (at < items.length && made.has(items[at].id)) at += 1;
     const previous = index ? responses[index - 1].id : undefined;
     const request = requestOf(response, input, previous);
     turns.push({ ...turn(turns, `${response.id}-turn`), input, request, response: response.id });
-  });
+  }
   return turns;
 }
 

@@ -61,17 +61,21 @@ function switcher(view, turn) {
   const all = store.versions(view.chat, turn);
   if (all.length < 2) return [];
   const at = all.indexOf(turn);
-  const go = (/** @type {number} */ to) => () => {
+  const go = (/** @type {number} */ to) => async () => {
     view.leave();
     view.chat.leaf = store.newestBelow(view.chat, all[to]).id;
     store.save(view.chat);
-    void view.draw();
+    await view.draw();
+    // The place and the focus stay, on the arrow that can go on.
+    const arrows = document.getElementById(all[to].id)?.querySelectorAll(".version:enabled");
+    const next = /** @type {HTMLElement | undefined} */ (to < at ? arrows?.[0] : [...(arrows ?? [])].at(-1));
+    if (!next) return;
+    view.scroller.showPart(next);
+    next.focus();
   };
-  return [
-    button("‹", go(at - 1), { class: "quiet", "aria-label": TEXT.previous, disabled: at === 0 }),
-    h("span", { class: "versions" }, `${at + 1} / ${all.length}`),
-    button("›", go(at + 1), { class: "quiet", "aria-label": TEXT.next, disabled: at === all.length - 1 }),
-  ];
+  const arrow = (/** @type {string} */ text, /** @type {number} */ to, /** @type {string} */ label) =>
+    button(text, () => void go(to)(), { class: "quiet version", "aria-label": label, disabled: !all[to] });
+  return [arrow("‹", at - 1, TEXT.previous), h("span", { class: "versions" }, `${at + 1} / ${all.length}`), arrow("›", at + 1, TEXT.next)];
 }
 
 /** @param {Turn} turn */

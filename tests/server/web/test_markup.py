@@ -41,7 +41,7 @@ TEXT = {
     "tr",
     "ul",
 }
-ATTRIBUTES = {"class", "data-language", "href", "rel", "start", "style", "target"}
+ATTRIBUTES = {"class", "data-language", "href", "rel", "start", "target"}
 
 
 class Reader(HTMLParser):
@@ -68,6 +68,12 @@ def test_markdown_becomes_html() -> None:
     assert "<h1>A</h1>" in html
     assert "<strong>b</strong> <s>c</s>" in html
     assert "<td>1</td>" in html
+
+
+def test_the_alignment_of_a_column_is_a_class() -> None:
+    html = render("| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
+    for name, cell in (("left", "1"), ("center", "2"), ("right", "3")):
+        assert f'<td class="{name}">{cell}</td>' in html
 
 
 def test_links_open_in_another_tab_and_name_no_referrer() -> None:

@@ -1,0 +1,56 @@
+// @ts-check
+/** The part of the page that scrolls the turns. Their end stays in view until somebody moves up. */
+
+import { h } from "./dom.js";
+
+const NEAR_END = 80; // pixels
+const ROUNDING = 1; // a position may have a fraction of a pixel, a height has none
+
+export class Scroller {
+  /** @param {HTMLElement} content @param {string} label */
+  constructor(content, label) {
+    this.element = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": label }, content);
+    this.top = 0;
+    this.atEnd = true; // whether the end stays in view when the content grows
+    this.element.addEventListener("scroll", () => this.scrolled());
+    const sizes = new ResizeObserver(() => this.atEnd && this.toBottom());
+    sizes.observe(content);
+    sizes.observe(this.element); // the message box takes more or less of its height
+    // Who opens or edits something wants to see it, not the end.
+    content.addEventListener("click", (event) => {
+      if (/** @type {Element} */ (event.target).closest("summary, button")) this.atEnd = false;
+    }, true);
+  }
+
+  toBottom() {
+    this.atEnd = true;
+    this.element.scrollTop = this.element.scrollHeight;
+    this.top = this.element.scrollTop;
+  }
+
+  /** Show the place of before: another view was on the page in between. */
+  restore() {
+    this.element.scrollTop = this.top;
+  }
+
+  /** Show a part of the content, not the end. @param {HTMLElement} part */
+  showPart(part) {
+    this.atEnd = false;
+    part.scrollIntoView({ block: "center" });
+  }
+
+  /**
+   * Only a move up leaves the end: the content may also have grown since the last move down. However
+   * short it is: a wheel or a finger moves a few pixels per frame, and the content may grow in each.
+   */
+  scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.element;
+    if (!clientHeight) return; // another view is shown
+    const left = scrollHeight - scrollTop - clientHeight;
+    // A position that moved up but is at the end was moved by content that got shorter.
+    if (left < ROUNDING) this.atEnd = true;
+    else if (scrollTop < this.top) this.atEnd = false;
+    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
+    this.top = scrollTop;
+  }
+}

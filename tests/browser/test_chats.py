@@ -1,0 +1,208 @@
+"""The list of chats, and what is kept of each."""
+
+import json
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Server
+from tests.browser.test_chat import WEATHER, ask
+
+STORED = "JSON.parse(localStorage['gpt-oss-chats'] ?? '[]')"
+LIMIT = "The answer reached its token limit."
+NOT_FOUND = json.dumps({"error": {"message": "Not Found"}})
+
+
+def answered(page: Page, text: str, count: int = 1) -> None:
+    ask(page, text)
+    expect(page.get_by_text("tokens in")).to_have_count(count)
+
+
+def test_the_current_chat_can_be_chosen_and_keeps_its_last_answer(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    answered(page, "Hello again", 2)
+    page.get_by_role("button", name="Hi", exact=True).click()
+    expect(page.locator(".answer strong")).to_have_count(2)
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request))
+    answered(page, "Once more", 3)
+    (body,) = [each.post_data_json for each in sent if each.url.endswith("/v1/responses")]
+    stored = page.evaluate(f"{STORED}[0].turns.map((turn) => turn.response)")
+    assert None not in stored
+    assert body["previous_response_id"] == stored[1]
+
+
+def test_an_answer_goes_on_when_its_chat_is_chosen(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Count slowly", exact=True).click()
+    expect(page.get_by_text("done.")).to_be_visible()
+
+
+def test_all_answers_of_a_chat_are_deleted_with_it(open_page: Any, server: Server) -> None:
+    page = open_page(expected="404")
+    answered(page, "Hi")
+    answered(page, "Hello again", 2)
+    made = page.evaluate(f"{STORED}[0].turns.map((turn) => turn.response)")
+    page.on("dialog", lambda dialog: dialog.accept())
+    with page.expect_response(lambda answer: answer.url.endswith(made[1])):
+        page.get_by_role("button", name="Delete this chat: Hi").click()
+    expect(page.locator(".welcome")).to_be_visible()
+    for response in made:
+        assert (
+            page.evaluate("(path) => fetch(path).then((r) => r.status)", f"v1/responses/{response}")
+            == 404
+        )
+
+
+def test_a_question_of_a_conversation_that_failed_is_shown_until_the_next(
+    open_page: Any, server: Server
+) -> None:
+    items = [{"role": "user", "content": "First?"}, {"role": "assistant", "content": "Yes."}]
+    server.post("/v1/conversations", {"items": items})
+    page = open_page(expected="500")
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name="First?", exact=True).click()
+    expect(page.locator(".typed")).to_have_text("First?")
+    failure = json.dumps({"error": {"message": "It broke."}})
+    page.route("**/v1/responses", lambda route: route.fulfill(status=500, body=failure))
+    ask(page, "Hi")
+    expect(page.get_by_text("It broke.")).to_be_visible()
+    page.reload()
+    expect(page.locator(".typed")).to_have_text(["First?", "Hi"])
+    expect(page.get_by_text("It broke.")).to_be_visible()
+    page.unroute("**/v1/responses")
+    page.get_by_role("button", name="Try again").last.click()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.reload()
+    expect(page.locator(".typed")).to_have_text(["First?", "Hi"])
+    expect(page.locator(".answer strong")).to_have_count(1)
+
+
+def test_a_background_answer_of_a_conversation_is_shown_once(
+    open_page: Any, server: Server
+) -> None:
+    items = [{"role": "user", "content": "Second?"}, {"role": "assistant", "content": "Yes."}]
+    server.post("/v1/conversations", {"items": items})
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name="Second?", exact=True).click()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    response = page.evaluate(f"{STORED}.flatMap((chat) => chat.turns).at(-1).response")
+    server.get(f"/v1/responses/{response}?stream=true")  # until it ends
+    page.get_by_role("button", name="Second?", exact=True).first.click()
+    expect(page.get_by_text("done.")).to_be_visible()
+    expect(page.locator(".typed")).to_have_text(["Second?", "Count slowly"])
+
+
+def test_a_conversation_that_cannot_be_read_says_why(open_page: Any, server: Server) -> None:
+    items = [{"role": "user", "content": "Third?"}, {"role": "assistant", "content": "Yes."}]
+    conversation = server.post("/v1/conversations", {"items": items})["id"]
+    page = open_page(expected="404")
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name="Third?", exact=True).click()
+    expect(page.locator(".typed")).to_have_text("Third?")
+    page.evaluate("(path) => fetch(path, {method: 'DELETE'})", f"v1/conversations/{conversation}")
+    page.reload()
+    expect(page.get_by_role("alert").filter(has_text=conversation)).to_be_visible()
+    expect(page.locator(".welcome")).to_have_count(0)
+
+
+def test_a_chain_with_a_response_without_output_has_each_question(
+    open_page: Any, server: Server
+) -> None:
+    first = server.post("/v1/responses", {"input": "One?"})["id"]
+    path = f"/v1/responses/{first}"
+    silent = {**json.loads(server.get(path)), "output": []}
+    server.post("/v1/responses", {"input": "Two?", "previous_response_id": first})
+    page = open_page()
+    page.route(f"**{path}", lambda route: route.fulfill(json=silent))
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name="Two?", exact=True).click()
+    expect(page.locator(".typed").first).to_have_text("One?")
+
+
+def over_completions(open_page: Any) -> Page:
+    page: Page = open_page(expected="404")
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, body=NOT_FOUND))
+    return page
+
+
+def test_a_completion_that_was_stopped_keeps_its_text(open_page: Any) -> None:
+    page = over_completions(open_page)
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".note")).to_contain_text("Stopped.")
+    page.reload()
+    expect(page.get_by_text("One two")).to_be_visible()
+    expect(page.locator(".note")).to_contain_text("Stopped.")
+
+
+def test_a_completion_that_reached_its_limit_says_so(open_page: Any) -> None:
+    page = over_completions(open_page)
+    page.get_by_label("Most tokens").fill("3")
+    ask(page, "Count slowly")
+    expect(page.locator(".note")).to_contain_text(LIMIT)
+    expect(page.locator("#status")).to_have_text(LIMIT)
+    page.reload()
+    expect(page.locator(".note")).to_contain_text(LIMIT)
+
+
+def test_the_secrets_of_an_mcp_server_are_not_kept_with_the_chat(open_page: Any) -> None:
+    page = open_page(expected="400")
+    server = {
+        "type": "mcp",
+        "server_label": "x",
+        "server_url": "https://127.0.0.1:1/",
+        "authorization": "hunter2",
+    }
+    page.get_by_label("Tools (JSON)").fill(json.dumps([server]))
+    ask(page, "Hi")
+    expect(page.locator(".note.error, .answer strong").first).to_be_visible()
+    stored = page.evaluate("localStorage['gpt-oss-chats']")
+    assert "server_label" in stored
+    assert "hunter2" not in stored
+
+
+def test_the_input_of_a_turn_is_stored_once(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi there, my friend")
+    stored = page.evaluate("localStorage['gpt-oss-chats']")
+    assert stored.count("Hi there, my friend") == 2  # the title, and the message
+    page.reload()
+    page.get_by_role("button", name="View code").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Hi there, my friend")
+
+
+def test_a_key_that_was_not_refused_is_not_called_wrong(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate("sessionStorage['gpt-oss-key'] = 'any'")
+    page.get_by_role("button", name="API key").click()
+    expect(page.get_by_label("Key", exact=True)).to_be_visible()
+    expect(page.get_by_text("The server does not accept this key.")).to_be_hidden()
+
+
+def test_an_arrow_keeps_the_place_and_the_focus(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("2 / 2")).to_be_visible()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.get_by_text("1 / 2")).to_be_visible()
+    expect(page.get_by_role("button", name="Next version")).to_be_focused()
+
+
+def test_calls_of_a_stored_completion_wait_for_results_only_if_it_is_whole(open_page: Any) -> None:
+    page = over_completions(open_page)
+    page.get_by_label("Tools (JSON)").fill(WEATHER)
+    page.get_by_label("Most tokens").fill("4")
+    ask(page, "How is the weather?")
+    expect(page.locator(".note")).to_contain_text(LIMIT)
+    expect(page.get_by_label("Result: get_weather")).to_have_count(0)
