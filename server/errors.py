@@ -318,7 +318,7 @@ def from_backend(
     match error:
         case NotReady():
             return EngineDown("The engine takes no requests now.", error.retry_after)
-        case Overloaded():
+        case Overloaded() if not has_sampled:
             return RateLimited(str(error), error.retry_after)
         case ContextTooLong():
             return ContextLengthExceeded(str(error), param=prompt_param)
@@ -332,7 +332,7 @@ def from_backend(
             return InvalidRequest("The engine refused the request.", code="engine_refused")
         case Unreached() | EngineDied() if not has_sampled:
             return engine_down(error)
-        case EngineFault() | Rejected():
+        case EngineFault() | Rejected() | Overloaded():
             return ServerFailed("The engine failed to serve the request.")
         case _:
             return ServerFailed(str(error))

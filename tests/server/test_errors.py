@@ -141,6 +141,11 @@ def test_an_engine_cannot_refuse_what_it_has_begun_to_sample() -> None:
     assert type(from_backend(Rejected("no"), has_sampled=True)) is ServerFailed
 
 
+def test_an_engine_that_gives_the_place_of_an_answer_to_another_has_failed() -> None:
+    assert type(from_backend(Overloaded("full"))) is RateLimited
+    assert type(from_backend(Overloaded("full"), has_sampled=True)) is ServerFailed
+
+
 def test_an_engine_that_is_not_ready_has_a_retry_after() -> None:
     converted = from_backend(NotReady("it starts", 2.5))
     assert (type(converted), converted.headers) == (EngineDown, {"Retry-After": "3"})

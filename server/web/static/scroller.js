@@ -11,6 +11,7 @@ export class Scroller {
   constructor(content, label) {
     this.element = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": label }, content);
     this.top = 0;
+    this.left = 0; // how far the end is below the view
     this.atEnd = true; // whether the end stays in view when the content grows
     this.element.addEventListener("scroll", () => this.scrolled());
     const sizes = new ResizeObserver(() => this.atEnd && this.toBottom());
@@ -26,6 +27,7 @@ export class Scroller {
     this.atEnd = true;
     this.element.scrollTop = this.element.scrollHeight;
     this.top = this.element.scrollTop;
+    this.left = 0;
   }
 
   /** Show the place of before: another view was on the page in between. */
@@ -47,10 +49,12 @@ export class Scroller {
     const { scrollHeight, scrollTop, clientHeight } = this.element;
     if (!clientHeight) return; // another view is shown
     const left = scrollHeight - scrollTop - clientHeight;
-    // A position that moved up but is at the end was moved by content that got shorter.
+    // A position that moved up but is at the end was moved by content that got shorter. One that moved
+    // down but came no nearer to the end was moved by content above it that grew.
     if (left < ROUNDING) this.atEnd = true;
     else if (scrollTop < this.top) this.atEnd = false;
-    else if (scrollTop > this.top && left < NEAR_END) this.atEnd = true;
+    else if (scrollTop > this.top && left < this.left && left < NEAR_END) this.atEnd = true;
     this.top = scrollTop;
+    this.left = left;
   }
 }
