@@ -30,13 +30,14 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
     Raises BackendFailed for an unknown name, or an invalid value.
     """
     defaults = dict(_DEFAULTS)
+    given = {_in_python(name): value for name, value in options.items()}
     if current_platform.is_cpu():
         defaults |= _CPU_DEFAULTS
-        if any(name.replace("-", "_") == _SPECULATION for name in options):
+        if any(name.partition(".")[0] == _SPECULATION for name in given):
             defaults |= _CPU_SPECULATION_DEFAULTS
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse
-    command = ["--model", model, *flags(_without_absent({**defaults, **options}, parser))]
+    command = ["--model", model, *flags(_without_absent({**defaults, **given}, parser))]
     arguments: AsyncEngineArgs = AsyncEngineArgs.from_cli_args(parser.parse_args(command))
     return arguments
 
@@ -51,8 +52,14 @@ def _without_absent(arguments: Mapping[str, str], parser: ArgumentParser) -> dic
     return {
         name: value
         for name, value in arguments.items()
-        if value.lower() != "false" or name.replace("-", "_") not in switches
+        if value.lower() != "false" or name not in switches
     }
+
+
+def _in_python(name: str) -> str:
+    """The name with underscores; what follows a dot is a field's own name."""
+    argument, dot, field = name.partition(".")
+    return f"{argument.replace('-', '_')}{dot}{field}"
 
 
 def _refuse(message: str) -> NoReturn:

@@ -47,14 +47,34 @@ def test_all_answers_of_a_chat_are_deleted_with_it(open_page: Any, server: Serve
     answered(page, "Hello again", 2)
     made = page.evaluate(f"{STORED}[0].turns.map((turn) => turn.response)")
     page.on("dialog", lambda dialog: dialog.accept())
-    with page.expect_response(lambda answer: answer.url.endswith(made[1])):
-        page.get_by_role("button", name="Delete this chat: Hi").click()
+    page.get_by_role("button", name="Delete this chat: Hi").click()
     expect(page.locator(".welcome")).to_be_visible()
-    for response in made:
-        assert (
-            page.evaluate("(path) => fetch(path).then((r) => r.status)", f"v1/responses/{response}")
-            == 404
-        )
+    statuses = "(paths) => Promise.all(paths.map((path) => fetch(path).then((r) => r.status)))"
+    paths = [f"v1/responses/{response}" for response in made]
+    while page.evaluate(statuses, paths) != [404, 404]:
+        page.wait_for_timeout(20)
+
+
+def test_a_chat_that_is_deleted_while_it_is_answered_does_not_come_back(open_page: Any) -> None:
+    page = over_completions(open_page)
+    page.on("dialog", lambda dialog: dialog.accept())
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Delete this chat: Count slowly").click()
+    expect(page.locator(".welcome")).to_be_visible()
+    answered(page, "Hi")
+    assert page.evaluate(f"{STORED}.map((chat) => chat.title)") == ["Hi"]
+
+
+def test_a_deletion_stores_the_input_of_the_other_chats_once(open_page: Any) -> None:
+    page = open_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    answered(page, "Hi there, my friend")
+    page.get_by_role("button", name="New chat").click()
+    answered(page, "Hello again")
+    page.get_by_role("button", name="Delete this chat: Hello again").click()
+    expect(page.locator(".welcome")).to_be_visible()
+    assert page.evaluate("localStorage['gpt-oss-chats']").count("Hi there, my friend") == 2
 
 
 def test_a_question_of_a_conversation_that_failed_is_shown_until_the_next(
@@ -79,6 +99,24 @@ def test_a_question_of_a_conversation_that_failed_is_shown_until_the_next(
     page.reload()
     expect(page.locator(".typed")).to_have_text(["First?", "Hi"])
     expect(page.locator(".answer strong")).to_have_count(1)
+
+
+def test_a_question_of_a_conversation_that_was_stopped_is_still_there(
+    open_page: Any, server: Server
+) -> None:
+    items = [{"role": "user", "content": "Fourth?"}, {"role": "assistant", "content": "Yes."}]
+    server.post("/v1/conversations", {"items": items})
+    page = open_page()
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name="Fourth?", exact=True).click()
+    expect(page.locator(".typed")).to_have_text("Fourth?")
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".note").last).to_contain_text("Stopped.")
+    page.reload()
+    expect(page.locator(".typed")).to_have_text(["Fourth?", "Count slowly"])
+    expect(page.get_by_text("One two")).to_be_visible()
 
 
 def test_a_background_answer_of_a_conversation_is_shown_once(
@@ -144,6 +182,22 @@ def test_a_completion_that_was_stopped_keeps_its_text(open_page: Any) -> None:
     expect(page.locator(".note")).to_contain_text("Stopped.")
 
 
+def test_a_call_that_was_cut_off_is_not_sent_again(open_page: Any) -> None:
+    page = over_completions(open_page)
+    page.get_by_label("Tools (JSON)").fill(WEATHER)
+    page.get_by_label("Most tokens").fill("41")
+    ask(page, "How is the weather?")
+    expect(page.locator(".note")).to_contain_text(LIMIT)
+    expect(page.locator(".card-name")).to_have_text("get_weather")
+    sent: list[Any] = []
+    page.on("request", lambda request: sent.append(request))
+    page.get_by_label("Most tokens").fill("")
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_have_count(2)
+    (body,) = [each.post_data_json for each in sent if each.url.endswith("/chat/completions")]
+    assert not any("tool_calls" in message for message in body["messages"])
+
+
 def test_a_completion_that_reached_its_limit_says_so(open_page: Any) -> None:
     page = over_completions(open_page)
     page.get_by_label("Most tokens").fill("3")
@@ -197,6 +251,7 @@ def test_an_arrow_keeps_the_place_and_the_focus(open_page: Any) -> None:
     page.get_by_role("button", name="Previous version").click()
     expect(page.get_by_text("1 / 2")).to_be_visible()
     expect(page.get_by_role("button", name="Next version")).to_be_focused()
+    expect(page.get_by_role("button", name="Next version")).to_be_in_viewport()
 
 
 def test_calls_of_a_stored_completion_wait_for_results_only_if_it_is_whole(open_page: Any) -> None:

@@ -45,8 +45,8 @@ class MemoryStore:
     """Stores up to `capacity` responses, >= 1, until the process ends.
 
     The least recently used ones are evicted first. most: the approximate limit of their size, in
-    bytes. The newest one is never evicted. Both limits hold for each kind: responses,
-    conversations and chat completions.
+    bytes. Neither the newest one is evicted nor one that is being made. Both limits hold for each
+    kind: responses, conversations and chat completions.
     """
 
     sealing_key = None
@@ -87,7 +87,7 @@ class MemoryStore:
         await self._sizes.measure(_parts(stored))
         self._insert(stored)
         self._runs[stored.id] = _Run(stored.owner)
-        self._make_room()
+        self._make_room((stored.owner, stored.id))
 
     async def append(self, response_id: str, events: Sequence[Event]) -> None:
         """Replace the ledger from the first event's number on."""
@@ -225,9 +225,10 @@ class MemoryStore:
 
     def _put(self, stored: StoredResponse, ledger: Sequence[bytes]) -> None:
         self._insert(stored)
-        self._ledgers[(stored.owner, stored.id)] = ledger
+        key = (stored.owner, stored.id)
+        self._ledgers[key] = ledger
         self._sizes.add(ledger)
-        self._make_room()
+        self._make_room(key)
 
     def _insert(self, stored: StoredResponse) -> None:
         key = (stored.owner, stored.id)
@@ -244,12 +245,11 @@ class MemoryStore:
             # A client may send an item back changed: the id stays with its first form.
             self._items.setdefault((stored.owner, entry.item["id"]), entry)
 
-    def _make_room(self) -> None:
-        while len(self._responses) > 1 and (
-            len(self._responses) > self._capacity or self._sizes.total > self._most
-        ):
-            oldest = next((key for key in self._responses if key[1] not in self._runs), None)
-            if oldest is None:  # all are being made; their number is limited elsewhere
+    def _make_room(self, newest: _Key) -> None:
+        while len(self._responses) > self._capacity or self._sizes.total > self._most:
+            others = (key for key in self._responses if key != newest and key[1] not in self._runs)
+            oldest = next(others, None)
+            if oldest is None:  # the others are being made; their number is limited elsewhere
                 return
             self._remove(oldest)
 

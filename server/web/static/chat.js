@@ -81,6 +81,7 @@ export class ChatView {
   /** Open a chat; a new one without. @param {Chat} [chat] */
   async open(chat) {
     this.leave();
+    this.reading = Promise.resolve();
     this.chat = chat ?? store.newChat();
     tabShelf.set(CURRENT, this.chat.id);
     this.element.classList.remove("show-chats");
@@ -93,13 +94,16 @@ export class ChatView {
       if (chat !== this.chat) return; // another one was opened in the meantime
     }
     await this.draw();
-    if (problem) this.turns.replaceChildren(h("p", { class: "notice error", role: "alert" }, problem));
+    const notice = h("p", { class: "notice error", role: "alert" }, problem);
+    if (problem && chat === this.chat) this.turns.replaceChildren(notice);
   }
 
   /** Send what somebody typed, after the turns that the chat has. @param {string} text */
   async ask(text) {
+    const { chat } = this;
     await this.reading;
-    return this.begin([{ role: "user", content: text }], this.chat.leaf);
+    // Where another chat was opened in the meantime, the text stays in its box.
+    return chat === this.chat && this.begin([{ role: "user", content: text }], this.chat.leaf);
   }
 
   /** Open what the server has stored. @param {import("./stored.js").Entry} entry */
@@ -135,8 +139,9 @@ export class ChatView {
     if (chat !== this.chat) return; // another one was opened in the meantime
     this.turns.replaceChildren();
     if (chat.conversation) this.turns.append(h("p", { class: "notice" }, TEXT.conversationNote));
-    path.forEach((turn, index) => this.show(turn, placeTurn(this, turn), index === path.length - 1));
+    const shown = path.map((turn, index) => this.show(turn, placeTurn(this, turn), index === path.length - 1));
     this.scroller.toBottom();
+    await Promise.all(shown);
   }
 
   /** @param {string} id */
@@ -168,11 +173,11 @@ export class ChatView {
     );
   }
 
-  /** Show a turn's answer, or follow it. @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
-  show(turn, shown, isLast) {
+  /** Show a turn's answer, or begin to follow it. @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
+  async show(turn, shown, isLast) {
     if (turn.output) shown.show(store.responseOf(turn), isLast);
     else if (turn.error) shown.fail(turn.error);
-    else if (turn.response) void this.fetch(turn, shown, isLast);
+    else if (turn.response) await this.fetch(turn, shown, isLast);
     else if (turn.ended) shown.say(TEXT.interrupted);
     else shown.fail(TEXT.lost);
   }
@@ -183,7 +188,7 @@ export class ChatView {
       const response = await json(`v1/responses/${turn.response}`);
       if (!this.turns.contains(shown.element)) return; // another chat or version was opened
       if (["queued", "in_progress"].includes(response.status)) {
-        await this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
+        void this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
       } else {
         shown.show(response, isLast);
       }
@@ -284,10 +289,12 @@ export class ChatView {
     const isKept = turn.response || turn.output;
     if (!shown.ended || (turn.ended && isKept)) return;
     turn.ended = true;
-    if (!turn.response) store.keepOutput(turn, shown.response);
+    turn.status = shown.response.status;
+    // Chat Completions are not stored on the server.
+    if (!turn.response) turn.output = shown.response.output;
     if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
     store.save(chat);
-    announce(turn.error ?? (shown.outcome || TEXT.finished));
+    if (chat === this.chat) announce(turn.error ?? (shown.outcome || TEXT.finished));
   }
 
   /** @param {Chat} chat @param {Turn} turn @param {Answer} shown @param {Error} error */

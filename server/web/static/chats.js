@@ -9,7 +9,7 @@
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
  *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
  * }} Turn
- * `output` and `status` are those of an answer that the server does not store.
+ * `output` is that of an answer that the server does not store, `status` how an answer ended.
  * @typedef {{
  *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
  *   conversation?: string,
@@ -26,8 +26,10 @@ const MOST = 200;
 /** @returns {Chat[]} the newest first */
 export function chats() {
   try {
-    const found = JSON.parse(browserShelf.get(CHATS) ?? "[]", withInput);
-    return Array.isArray(found) ? found : [];
+    const found = JSON.parse(browserShelf.get(CHATS) ?? "[]");
+    if (!Array.isArray(found)) return [];
+    for (const { turns } of found) for (const turn of turns) if (turn.request) turn.request.input = turn.input;
+    return found;
   } catch {
     return [];
   }
@@ -38,27 +40,37 @@ export function newChat() {
   return { id: crypto.randomUUID?.() ?? String(Math.random()), title: "", updated: 0, turns: [], leaf: null };
 }
 
+/** The ids of chats that were removed here: an answer that ends later must not bring them back. */
+const removed = new Set();
+
 /** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
 export function save(chat) {
+  if (removed.has(chat.id)) return;
   chat.updated = Date.now();
   addTurnsOfOthers(chat);
   const all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
-  for (let count = all.length; count; count -= 1) {
-    if (browserShelf.set(CHATS, JSON.stringify(all.slice(0, count), storedForm))) return;
-  }
-  browserShelf.set(CHATS, JSON.stringify(all, storedForm)); // not one fits: all stay until the page is left
+  for (let count = all.length; count; count -= 1) if (write(all.slice(0, count))) return;
+  write(all); // not one fits: all stay until the page is left
 }
 
-/** What is stored of a value: no secrets of MCP servers, and the input of a turn once. @param {string} name @param {any} value */
-function storedForm(name, value) {
-  if (name === "request" && value) return { ...value, input: undefined };
-  return value?.type === "mcp" ? { ...value, authorization: undefined, headers: undefined } : value;
+/** Whether the browser stores the chats. @param {Chat[]} all */
+function write(all) {
+  return browserShelf.set(CHATS, JSON.stringify(all.map((chat) => ({ ...chat, turns: chat.turns.map(storedForm) }))));
 }
 
-/** The turn of what is stored. @param {string} _ @param {any} value */
-function withInput(_, value) {
-  if (value?.request && value.input) value.request.input = value.input;
-  return value;
+/** The turn with its input once, and without secrets of MCP servers. @param {Turn} turn */
+function storedForm(turn) {
+  if (!turn.request) return turn;
+  const { input, ...request } = turn.request;
+  if (Array.isArray(request.tools)) request.tools = request.tools.map(withoutSecrets);
+  return { ...turn, request };
+}
+
+/** @param {any} tool */
+function withoutSecrets(tool) {
+  if (tool?.type !== "mcp") return tool;
+  const { authorization, headers, ...shown } = tool;
+  return shown;
 }
 
 /** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat */
@@ -87,13 +99,12 @@ function addTurnsOfOthers(chat) {
  */
 function unstored(chat) {
   if (!chat.conversation) return chat;
-  return { ...chat, turns: chat.turns.slice(-1).filter((turn) => !turn.output && (turn.error || !turn.ended)) };
+  return { ...chat, turns: chat.turns.slice(-1).filter((turn) => !isAnswered(turn)) };
 }
 
-/** Keep an answer that the server does not store. @param {Turn} turn @param {any} response */
-export function keepOutput(turn, { output, status }) {
-  turn.output = output;
-  turn.status = status;
+/** Whether the server has the answer among the items of the turn's conversation. @param {Turn} turn */
+export function isAnswered(turn) {
+  return Boolean(turn.output) || (turn.ended && !turn.error && turn.status !== "cancelled");
 }
 
 /** The response of such an answer. @param {Turn} turn */
@@ -104,7 +115,8 @@ export function responseOf({ output, status = "completed" }) {
 
 /** @param {string} id */
 export function remove(id) {
-  browserShelf.set(CHATS, JSON.stringify(chats().filter((each) => each.id !== id)));
+  removed.add(id);
+  write(chats().filter((each) => each.id !== id));
 }
 
 /**

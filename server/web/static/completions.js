@@ -38,7 +38,9 @@ const functionTool = ({ type, ...own }) => ({ type, function: own });
 function messagesOf(turn) {
   const output = turn.output ?? [];
   const message = output.find((item) => item.type === "message");
-  const calls = output.filter((item) => item.type === "function_call");
+  // A call that was cut off is no call, and has no result.
+  const isWhole = (turn.status ?? "completed") === "completed";
+  const calls = output.filter((item) => isWhole && item.type === "function_call");
   const said = {
     role: "assistant",
     content: message?.content[0].text ?? "",

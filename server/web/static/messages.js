@@ -16,6 +16,8 @@ export class MessagePane {
    */
   constructor(onpick, onedit) {
     this.onedit = onedit;
+    /** @type {HTMLTextAreaElement | null} where a message is edited */
+    this.field = null;
     /** @type {Map<number, HTMLElement>} */
     this.cards = new Map();
     this.element = h("div", { class: "messages", tabindex: 0, role: "group", "aria-label": INSPECTOR.messages });
@@ -63,8 +65,15 @@ export class MessagePane {
   /** @param {Message} message @param {number} place @param {HTMLElement} shown */
   edit(message, place, shown) {
     const field = h("textarea", { rows: 6, value: message.content, spellcheck: "false", "aria-label": INSPECTOR.contentOf(place + 1) });
-    const write = this.onedit(place);
-    field.addEventListener("input", () => write(field.value));
+    // What is around the content is taken when typing begins: another message may be read until then.
+    /** @type {((content: string) => void) | null} */
+    let write = null;
+    field.addEventListener("input", () => {
+      write ??= this.onedit(place);
+      write(field.value);
+    });
+    this.field?.replaceWith(content(this.field.value)); // one at a time
+    this.field = field;
     shown.replaceWith(field);
     field.focus();
   }

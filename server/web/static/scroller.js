@@ -11,10 +11,10 @@ export class Scroller {
   constructor(content, label) {
     this.element = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": label }, content);
     this.top = 0;
-    this.left = 0; // how far the end is below the view
+    this.left = 0; // how far the end was below the view
     this.atEnd = true; // whether the end stays in view when the content grows
     this.element.addEventListener("scroll", () => this.scrolled());
-    const sizes = new ResizeObserver(() => this.atEnd && this.toBottom());
+    const sizes = new ResizeObserver(() => this.resized());
     sizes.observe(content);
     sizes.observe(this.element); // the message box takes more or less of its height
     // Who opens or edits something wants to see it, not the end.
@@ -28,6 +28,17 @@ export class Scroller {
     this.element.scrollTop = this.element.scrollHeight;
     this.top = this.element.scrollTop;
     this.left = 0;
+  }
+
+  resized() {
+    if (this.atEnd) this.toBottom();
+    else this.left = this.belowView;
+  }
+
+  /** How many pixels of the content are below the view. */
+  get belowView() {
+    const { scrollHeight, scrollTop, clientHeight } = this.element;
+    return scrollHeight - scrollTop - clientHeight;
   }
 
   /** Show the place of before: another view was on the page in between. */
@@ -46,9 +57,9 @@ export class Scroller {
    * short it is: a wheel or a finger moves a few pixels per frame, and the content may grow in each.
    */
   scrolled() {
-    const { scrollHeight, scrollTop, clientHeight } = this.element;
+    const { scrollTop, clientHeight } = this.element;
     if (!clientHeight) return; // another view is shown
-    const left = scrollHeight - scrollTop - clientHeight;
+    const left = this.belowView;
     // A position that moved up but is at the end was moved by content that got shorter. One that moved
     // down but came no nearer to the end was moved by content above it that grew.
     if (left < ROUNDING) this.atEnd = true;

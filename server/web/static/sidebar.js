@@ -22,6 +22,8 @@ export class Sidebar {
     this.more = button(TEXT.more, () => void this.load(), { class: "quiet", hidden: true });
     /** @type {import("./stored.js").StoredList | null} */
     this.source = null;
+    /** @type {import("./stored.js").StoredList | null} what reads its next page */
+    this.loading = null;
     const details = h(
       "details",
       { class: "on-server" },
@@ -74,9 +76,9 @@ export class Sidebar {
   /** Show the next entries of the server's list that are not in this browser's. */
   async load() {
     const { source } = this;
-    if (!source) return;
+    if (!source || source === this.loading) return; // a second click would read the same page
     this.note.textContent = TEXT.loading;
-    this.more.disabled = true; // a second click would read the same page
+    this.loading = source;
     try {
       const entries = await source.next();
       if (source !== this.source) return;
@@ -89,7 +91,7 @@ export class Sidebar {
       const without = error instanceof ApiError && [404, 405].includes(error.status);
       this.note.textContent = without ? TEXT.noList : /** @type {Error} */ (error).message;
     } finally {
-      if (source === this.source) this.more.disabled = false;
+      if (source === this.loading) this.loading = null;
     }
   }
 

@@ -9,6 +9,7 @@
  */
 
 import { ApiError, json } from "./api.js";
+import { isAnswered } from "./chats.js";
 import { TEXT } from "./text.js";
 
 const PAGE = 20;
@@ -78,21 +79,26 @@ async function ofConversation(id) {
 
 /** Read the turns of a conversation. A last one without an answer follows them. @param {Chat} chat */
 export async function readConversation(chat) {
-  const [last] = chat.turns.slice(-1).filter((turn) => !turn.output && (turn.error || !turn.ended));
-  const isKept = last && (await isUnanswered(last));
-  chat.turns = await ofConversation(/** @type {string} */ (chat.conversation));
-  if (isKept) {
-    last.parent = chat.turns.at(-1)?.id ?? null;
-    chat.turns.push(last);
-  }
-  chat.leaf = chat.turns.at(-1)?.id ?? null;
+  const last = chat.turns.at(-1);
+  const open = last && !isAnswered(last) ? last : null;
+  let turns = await ofConversation(/** @type {string} */ (chat.conversation));
+  const isDone = open !== null && (await isDoneOnServer(open));
+  // Its answer may have ended after the items were read.
+  if (isDone) turns = await ofConversation(/** @type {string} */ (chat.conversation));
+  if (open && !isDone) turns.push({ ...open, parent: turns.at(-1)?.id ?? null });
+  chat.turns = turns;
+  chat.leaf = turns.at(-1)?.id ?? null;
 }
 
-/** Whether the conversation does not have the turn yet, or never will. @param {Turn} turn */
-async function isUnanswered(turn) {
-  if (!turn.response) return true;
-  const response = await json(`v1/responses/${turn.response}`).catch(() => null);
-  return ["queued", "in_progress", "failed"].includes(response?.status);
+/** Whether the conversation has the answer, or the server no longer knows it. @param {Turn} turn */
+async function isDoneOnServer(turn) {
+  if (!turn.response) return false;
+  try {
+    const { status } = await json(`v1/responses/${turn.response}`);
+    return ["completed", "incomplete"].includes(status);
+  } catch (error) {
+    return error instanceof ApiError && error.status === 404;
+  }
 }
 
 /** The turns of the responses up to `id`. @param {string} id */

@@ -66,7 +66,7 @@ function switcher(view, turn) {
     view.chat.leaf = store.newestBelow(view.chat, all[to]).id;
     store.save(view.chat);
     await view.draw();
-    // The place and the focus stay, on the arrow that can go on.
+    // The focus stays on an arrow, which is in view.
     const arrows = document.getElementById(all[to].id)?.querySelectorAll(".version:enabled");
     const next = /** @type {HTMLElement | undefined} */ (to < at ? arrows?.[0] : [...(arrows ?? [])].at(-1));
     if (!next) return;

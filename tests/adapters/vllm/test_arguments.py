@@ -46,8 +46,9 @@ def test_grammars_are_llguidances_and_priorities_count(checkpoint_folder: Path) 
 
 
 @pytest.mark.parametrize("value", ["true", "false"])
-def test_statistics_can_be_turned_on(checkpoint_folder: Path, value: str) -> None:
-    arguments = engine_arguments(str(checkpoint_folder), {"disable_log_stats": value})
+@pytest.mark.parametrize("name", ["disable_log_stats", "disable-log-stats"])
+def test_statistics_can_be_turned_on(checkpoint_folder: Path, name: str, value: str) -> None:
+    arguments = engine_arguments(str(checkpoint_folder), {name: value})
     assert arguments.disable_log_stats is (value == "true")
 
 
@@ -55,6 +56,21 @@ def test_a_field_of_an_argument_is_set_by_its_own_name(checkpoint_folder: Path) 
     options = {"structured_outputs_config.backend": "xgrammar"}
     arguments = engine_arguments(str(checkpoint_folder), options)
     assert arguments.structured_outputs_config.backend == "xgrammar"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"speculative-config": '{"method": "ngram", "num_speculative_tokens": 2}'},
+        {"speculative_config.method": "ngram", "speculative_config.num_speculative_tokens": "2"},
+    ],
+)
+def test_on_a_cpu_speculation_is_corrected(
+    checkpoint_folder: Path, options: dict[str, str]
+) -> None:
+    arguments = engine_arguments(str(checkpoint_folder), options)
+    assert arguments.speculative_config["method"] == "ngram"
+    assert arguments.worker_extension_cls.endswith("cpu_worker.Correction")
 
 
 def test_on_a_cpu_prompts_are_taken_whole(checkpoint_folder: Path) -> None:

@@ -108,6 +108,7 @@ def test_an_unknown_usage_changes_nothing(
     if content is not None:
         (tmp_path / "stat").write_text(content)
     monkeypatch.setattr(step_threads, "_STAT", tmp_path / "stat")
+    assert usage(frozenset({0})) is None
     applied: list[int] = []
     StepThreads(frozenset({0}), apply=applied.append).adjust()
     assert applied == []

@@ -110,17 +110,28 @@ async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
     assert await store.chat_completions.annotate("ann", "lost", {}) is None
 
 
+WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+
+
+async def waiting(store: SqlStore) -> bool:
+    """Whether a connection waits for a lock; each time in a transaction of its own."""
+    async with store.database.reading() as connection:
+        return bool((await connection.execute(WAITING)).scalar_one())
+
+
 async def test_metadata_for_a_completion_that_another_gateway_deletes(postgres: Postgres) -> None:
     url = await asyncio.to_thread(postgres.new_database)
     store, other = SqlStore(url), SqlStore(url)
     await store.start()
     await other.start()
     await store.chat_completions.put(stored("a"))
-    async with other.database.writing() as connection:
+    async with asyncio.timeout(60), other.database.writing() as connection:
         await connection.execute(delete(chat_completions))
         annotating = asyncio.ensure_future(store.chat_completions.annotate("ann", "a", {"k": "v"}))
-        waits = text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
-        while (await connection.execute(waits)).scalar_one() == 0:
+        while not await waiting(other):
             assert not annotating.done()
     assert await annotating is None
     await store.stop()
