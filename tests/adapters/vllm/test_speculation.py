@@ -325,7 +325,6 @@ async def test_a_budget_of_reasoning_is_refused(backend: VLLMBackend) -> None:
         "  a[max_tokens=5]",
         "?a[max_tokens=5]",
         "a [max_tokens = 5]",
-        'a[capture="]", stop=";"]',
     ],
 )
 async def test_a_limit_in_a_grammar_of_the_client_is_refused(
