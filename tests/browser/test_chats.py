@@ -128,6 +128,7 @@ def test_a_background_answer_of_a_conversation_is_shown_once(
     page.get_by_label("Answers go on without this page").check()
     page.get_by_text("On the server").click()
     page.get_by_role("button", name="Second?", exact=True).click()
+    expect(page.locator(".typed")).to_have_text("Second?")
     ask(page, "Count slowly")
     expect(page.get_by_text("One two")).to_be_visible()
     page.get_by_role("button", name="New chat").click()

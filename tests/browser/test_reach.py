@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import running
 from tests.browser.test_chat import ask
 
-MOST_REQUESTS = 13
+MOST_REQUESTS = 14
 MOST_BYTES = 200_000
 SIZES = """
 [performance.getEntriesByType("navigation")[0], ...performance.getEntriesByType("resource")]

@@ -74,6 +74,7 @@ def test_a_chain_that_is_opened_again_keeps_what_followed(open_page: Any, fresh:
     open_list(page)
     entry = page.locator(".on-server").get_by_role("button", name="The first", exact=True)
     entry.click()
+    expect(page.locator(".typed")).to_have_text("The first")
     ask(page, "The second")
     expect(page.get_by_text("tokens in")).to_have_count(2)
     entry.click()
@@ -97,6 +98,26 @@ def test_what_is_sent_meanwhile_is_not_left_for_a_chat_that_opens_late(
         held[0].continue_()
     expect(page.get_by_text("done.")).to_be_visible()
     expect(page.locator(".typed")).to_have_text("Count slowly")
+
+
+def test_what_is_sent_while_the_scripts_load_goes_to_no_other_chat(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    held: list[Any] = []
+    page.reload()
+    page.get_by_role("button", name="New chat").click()
+    page.route("**/turn.js", lambda route: held.append(route))
+    ask(page, "Hello again")
+    page.get_by_role("button", name="Hi", exact=True).click()
+    while not held:
+        page.wait_for_timeout(20)
+    for route in held:
+        route.continue_()
+    expect(page.locator(".answer strong")).to_have_text("How")
+    expect(page.locator(".typed")).to_have_text(["Hi"])
+    expect(page.get_by_role("textbox", name="Message", exact=True)).to_have_value("Hello again")
 
 
 def test_two_tabs_of_a_chat_lose_no_turn(open_page: Any, fresh: Server) -> None:

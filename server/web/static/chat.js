@@ -203,6 +203,7 @@ export class ChatView {
    * @param {any[]} input @param {string | null} parent @returns {Promise<boolean>}
    */
   async begin(input, parent) {
+    const { chat } = this;
     if (this.running) return false;
     const fields = this.readOptions();
     if (!fields) return false;
@@ -214,7 +215,7 @@ export class ChatView {
       this.element.classList.add("show-options");
       return false;
     }
-    const { chat } = this;
+    if (chat !== this.chat || this.running) return false; // somebody did not wait for the scripts
     const turn = store.addTurn(chat, parent, input);
     const previous = store.lastResponse(chat, parent);
     const before = chat.conversation ? { conversation: chat.conversation } : previous && { previous_response_id: previous };
