@@ -9,7 +9,7 @@ from vllm.platforms import current_platform
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 from adapters.errors import BackendFailed
-from adapters.vllm.flags import flags
+from adapters.vllm.flags import flags, python_names
 
 # Grammars are for llguidance. Priorities order waiting requests, without effect if all are equal.
 # Nothing reads the statistics of the engine. Users may override each of these.
@@ -30,7 +30,7 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
     Raises BackendFailed for an unknown name, or an invalid value.
     """
     defaults = dict(_DEFAULTS)
-    given = {_in_python(name): value for name, value in options.items()}
+    given = python_names(options)
     if current_platform.is_cpu():
         defaults |= _CPU_DEFAULTS
         if any(name.partition(".")[0] == _SPECULATION for name in given):
@@ -54,12 +54,6 @@ def _without_absent(arguments: Mapping[str, str], parser: ArgumentParser) -> dic
         for name, value in arguments.items()
         if value.lower() != "false" or name not in switches
     }
-
-
-def _in_python(name: str) -> str:
-    """The name with underscores; what follows a dot is a field's own name."""
-    argument, dot, field = name.partition(".")
-    return f"{argument.replace('-', '_')}{dot}{field}"
 
 
 def _refuse(message: str) -> NoReturn:

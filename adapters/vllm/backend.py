@@ -47,6 +47,7 @@ from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
 from adapters.vllm.environment import prepare_environment
+from adapters.vllm.flags import python_names
 from adapters.vllm.outputs import OutputInbox, deliver_directly
 from adapters.vllm.sampling import sampling_fields
 
@@ -199,12 +200,12 @@ class VLLMBackend:
 
 def _download(model: str, options: Mapping[str, str], progress: Progress) -> None:
     """Download the checkpoint, unless the options make vLLM load it from another source."""
-    names = {name.replace("-", "_") for name in options}
-    if not names & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
-        token = options.get("hf_token", options.get("hf-token"))
+    given = python_names(options)
+    if not given.keys() & _OTHER_SOURCES and not envs.VLLM_USE_MODELSCOPE:
+        token = given.get("hf_token", "true")
         # vLLM takes `true` for the token that is saved.
-        is_saved = token is None or token.lower() == "true"
-        download(model, progress, options.get("revision"), None if is_saved else token)
+        saved = token.lower() == "true"
+        download(model, progress, given.get("revision"), None if saved else token)
 
 
 def _features(*, speculates: bool) -> frozenset[str]:

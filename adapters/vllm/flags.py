@@ -5,6 +5,18 @@ from collections.abc import Mapping
 _FORMS = {"true": "--{}", "false": "--no-{}"}
 
 
+def python_names(options: Mapping[str, str]) -> dict[str, str]:
+    """The options by their names in Python: `hf-token` becomes `hf_token`.
+
+    What follows a dot is a field's own name, and stays.
+    """
+    parts = ((name.partition("."), value) for name, value in options.items())
+    return {
+        f"{argument.replace('-', '_')}{dot}{field}": value
+        for (argument, dot, field), value in parts
+    }
+
+
 def flags(arguments: Mapping[str, str]) -> list[str]:
     """Command line arguments. The names are those in Python; `true` and `false` make a flag.
 

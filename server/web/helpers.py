@@ -21,8 +21,8 @@ from server.web.masks import GrammarError, permitted
 from server.web.parsing import Span, parse
 
 MAX_CHARACTERS = 100_000
-"""Characters of Markdown in one request: a quarter of a second, or some seconds at worst. The time
-for colours of code is limited apart."""
+"""Characters of Markdown in one request: a quarter of a second, or some seconds at worst. The
+colours of code have a time limit of their own."""
 
 _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""

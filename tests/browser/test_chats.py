@@ -7,6 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server
 from tests.browser.test_chat import WEATHER, ask
+from tests.browser.test_scrolling import until
 
 STORED = "JSON.parse(localStorage['gpt-oss-chats'] ?? '[]')"
 LIMIT = "The answer reached its token limit."
@@ -16,6 +17,16 @@ NOT_FOUND = json.dumps({"error": {"message": "Not Found"}})
 def answered(page: Page, text: str, count: int = 1) -> None:
     ask(page, text)
     expect(page.get_by_text("tokens in")).to_have_count(count)
+
+
+def open_conversation(page: Page, server: Server, question: str) -> str:
+    """Open a conversation that another client has begun with a question. Returns its id."""
+    items = [{"role": "user", "content": question}, {"role": "assistant", "content": "Yes."}]
+    conversation: str = server.post("/v1/conversations", {"items": items})["id"]
+    page.get_by_text("On the server").click()
+    page.get_by_role("button", name=question, exact=True).click()
+    expect(page.locator(".typed")).to_have_text(question)
+    return conversation
 
 
 def test_the_current_chat_can_be_chosen_and_keeps_its_last_answer(open_page: Any) -> None:
@@ -49,10 +60,8 @@ def test_all_answers_of_a_chat_are_deleted_with_it(open_page: Any, server: Serve
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Delete this chat: Hi").click()
     expect(page.locator(".welcome")).to_be_visible()
-    statuses = "(paths) => Promise.all(paths.map((path) => fetch(path).then((r) => r.status)))"
-    paths = [f"v1/responses/{response}" for response in made]
-    while page.evaluate(statuses, paths) != [404, 404]:
-        page.wait_for_timeout(20)
+    for response in made:
+        until(page, f"fetch('v1/responses/{response}').then((answer) => answer.status === 404)")
 
 
 def test_a_chat_that_is_deleted_while_it_is_answered_does_not_come_back(open_page: Any) -> None:
@@ -80,12 +89,8 @@ def test_a_deletion_stores_the_input_of_the_other_chats_once(open_page: Any) -> 
 def test_a_question_of_a_conversation_that_failed_is_shown_until_the_next(
     open_page: Any, server: Server
 ) -> None:
-    items = [{"role": "user", "content": "First?"}, {"role": "assistant", "content": "Yes."}]
-    server.post("/v1/conversations", {"items": items})
     page = open_page(expected="500")
-    page.get_by_text("On the server").click()
-    page.get_by_role("button", name="First?", exact=True).click()
-    expect(page.locator(".typed")).to_have_text("First?")
+    open_conversation(page, server, "First?")
     failure = json.dumps({"error": {"message": "It broke."}})
     page.route("**/v1/responses", lambda route: route.fulfill(status=500, body=failure))
     ask(page, "Hi")
@@ -104,12 +109,8 @@ def test_a_question_of_a_conversation_that_failed_is_shown_until_the_next(
 def test_a_question_of_a_conversation_that_was_stopped_is_still_there(
     open_page: Any, server: Server
 ) -> None:
-    items = [{"role": "user", "content": "Fourth?"}, {"role": "assistant", "content": "Yes."}]
-    server.post("/v1/conversations", {"items": items})
     page = open_page()
-    page.get_by_text("On the server").click()
-    page.get_by_role("button", name="Fourth?", exact=True).click()
-    expect(page.locator(".typed")).to_have_text("Fourth?")
+    open_conversation(page, server, "Fourth?")
     ask(page, "Count slowly")
     expect(page.get_by_text("One two")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
@@ -122,13 +123,9 @@ def test_a_question_of_a_conversation_that_was_stopped_is_still_there(
 def test_a_background_answer_of_a_conversation_is_shown_once(
     open_page: Any, server: Server
 ) -> None:
-    items = [{"role": "user", "content": "Second?"}, {"role": "assistant", "content": "Yes."}]
-    server.post("/v1/conversations", {"items": items})
     page = open_page()
     page.get_by_label("Answers go on without this page").check()
-    page.get_by_text("On the server").click()
-    page.get_by_role("button", name="Second?", exact=True).click()
-    expect(page.locator(".typed")).to_have_text("Second?")
+    open_conversation(page, server, "Second?")
     ask(page, "Count slowly")
     expect(page.get_by_text("One two")).to_be_visible()
     page.get_by_role("button", name="New chat").click()
@@ -140,12 +137,8 @@ def test_a_background_answer_of_a_conversation_is_shown_once(
 
 
 def test_a_conversation_that_cannot_be_read_says_why(open_page: Any, server: Server) -> None:
-    items = [{"role": "user", "content": "Third?"}, {"role": "assistant", "content": "Yes."}]
-    conversation = server.post("/v1/conversations", {"items": items})["id"]
     page = open_page(expected="404")
-    page.get_by_text("On the server").click()
-    page.get_by_role("button", name="Third?", exact=True).click()
-    expect(page.locator(".typed")).to_have_text("Third?")
+    conversation = open_conversation(page, server, "Third?")
     page.evaluate("(path) => fetch(path, {method: 'DELETE'})", f"v1/conversations/{conversation}")
     page.reload()
     expect(page.get_by_role("alert").filter(has_text=conversation)).to_be_visible()
@@ -243,7 +236,7 @@ def test_a_key_that_was_not_refused_is_not_called_wrong(open_page: Any) -> None:
     expect(page.get_by_text("The server does not accept this key.")).to_be_hidden()
 
 
-def test_an_arrow_keeps_the_place_and_the_focus(open_page: Any) -> None:
+def test_an_arrow_keeps_the_focus_and_is_in_view(open_page: Any) -> None:
     page = open_page()
     answered(page, "Hi")
     page.get_by_role("button", name="Try again").click()

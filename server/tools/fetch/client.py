@@ -38,6 +38,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Permits = Callable[[str], bool]
+"""Whether a URL may be fetched."""
 
 ROBOT = "gpt-oss-server"
 """The name that robots.txt may use."""

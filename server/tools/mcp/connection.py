@@ -35,7 +35,7 @@ CLOSE_SECONDS = 0.5
 """Seconds in which `close` ends a session in order; the connection is cut afterwards."""
 
 _NAME = "gpt-oss-server"
-_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")  # its sessions log as "client"
+_LOGGERS = ("mcp", "client", "httpx2", "httpcore2")  # the SDK's sessions log as "client"
 _OLD_SERVER = frozenset({400, 404, 405, 406, 415})
 # The SDK's errors for a status without an error of JSON-RPC in the body.
 _STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
