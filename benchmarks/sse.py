@@ -36,7 +36,7 @@ from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.garbage import reduce_garbage_collections
 from server.commands.serve import new_event_loop
-from server.http.connections.protocol import Config
+from server.http.connections.config import Config
 from server.settings import Settings
 
 MODEL = "scripted"

@@ -4,8 +4,9 @@ Small work takes less time than the switch to a thread and back, especially on a
 work would block all other answers.
 
 The event loop needs the GIL after each system call. Each thread that computes may get it first, and
-keeps it for the switch interval. Large computations therefore run one at a time, with a shorter
-interval.
+keeps it for the switch interval. Therefore few threads compute at once, with a shorter interval:
+two for most work, and one for the largest, so that it does not delay the rest. Work that waits for
+something else than the GIL has the threads of `asyncio.to_thread`.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 from typing import Any, BinaryIO, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ SWITCH_SECONDS = 0.001
 CHUNK = 1 << 16
 """The most bytes of a file that a thread reads at once."""
 
+_computing = ThreadPoolExecutor(2, thread_name_prefix="compute")
 _one_at_a_time = ThreadPoolExecutor(1, thread_name_prefix="large")
 
 MOST_SMALL = 4096
@@ -39,19 +42,24 @@ MOST_EVENTS = 500
 _VALUE = 16  # the cost of a value without text, in characters
 
 
-async def run(work: Callable[[], T], *, small: bool) -> T:
-    """The result of `work`, which runs on the event loop if `small`, else on a thread."""
-    return work() if small else await asyncio.to_thread(work)
+async def run(work: Callable[[], T], *, small: bool, large: bool = False) -> T:
+    """The result of `work`, which runs on the event loop if `small`, else on a thread.
+
+    It must not wait for anything. Work that has not begun is dropped if the caller is cancelled.
+    large: whether it is among the largest, see `run_alone`.
+    """
+    return work() if small else await _on(_one_at_a_time if large else _computing, work)
 
 
 async def run_alone(work: Callable[[], T]) -> T:
-    """The result of large `work`, which runs on a thread, after the large work before it.
+    """As `run` for the largest `work`: after the largest work before it, beside all other."""
+    return await _on(_one_at_a_time, work)
 
-    It must not wait for anything. Work that has not begun is dropped if the caller is cancelled.
-    """
+
+async def _on(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
     context = contextvars.copy_context()
     job = partial(context.run, _with_short_interval, work)
-    return await asyncio.get_running_loop().run_in_executor(_one_at_a_time, job)
+    return await asyncio.get_running_loop().run_in_executor(executor, job)
 
 
 async def completed(work: Awaitable[T]) -> T:
@@ -96,12 +104,33 @@ def closed_on_a_thread(content: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _with_short_interval(work: Callable[[], T]) -> T:
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH_SECONDS)
-    try:
+    with _short_interval:
         return work()
-    finally:
-        sys.setswitchinterval(interval)
+
+
+class _ShortInterval:
+    """Shortens the interpreter's switch interval while any thread is inside."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(SWITCH_SECONDS)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._usual)
+
+
+_short_interval = _ShortInterval()
 
 
 def is_small(value: Any, most: int = MOST_SMALL) -> bool:

@@ -23,7 +23,7 @@ from server.commands.garbage import exclude_from_collections, reduce_garbage_col
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.stores import open_store
 from server.context import Context
-from server.http.connections.protocol import Config
+from server.http.connections.config import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
@@ -139,6 +139,7 @@ def _listen(
         app,
         settings.limits,
         app.state.context.traffic.observer.refused,
+        app.state.context.body_budget,
         log_config=None,
         log_level="warning",
         access_log=False,

@@ -227,7 +227,10 @@ class SharedPrompt:
             return _Prompt(ids, plan.affinity or conversation_key(ids))
 
         if self._prompt is None:
-            self._prompt = await threads.run(work, small=_is_short(plan))
+            values = _rendered(plan)
+            is_short = not plan.tools and threads.is_small(values)
+            is_long = not is_short and not threads.is_small(values, threads.LARGE)
+            self._prompt = await threads.run(work, small=is_short, large=is_long)
         return self._prompt
 
 
@@ -285,7 +288,8 @@ def _ends_with_calls(plan: TurnPlan) -> bool:
     return not plan.parallel_calls or any(tool.kind == "hosted" for tool in plan.tools)
 
 
-def _is_short(plan: TurnPlan) -> bool:
+def _rendered(plan: TurnPlan) -> list[Any]:
+    """The values that the prompt contains, without the declarations of tools."""
     rendered: list[Any] = []
     for message in plan.conversation.messages:
         rendered += (message.author.name, message.recipient)
@@ -296,7 +300,7 @@ def _is_short(plan: TurnPlan) -> bool:
                 rendered.append(instructions)
                 for form in formats:
                     rendered += (form.name, form.description, form.schema)
-    return not plan.tools and threads.is_small(rendered)
+    return rendered
 
 
 def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:

@@ -78,9 +78,11 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     makes_grammar = request.tools or request.functions or request.response_format
     large = [request.messages, request.logit_bias, request.tool_choice, request.function_call]
     is_small = threads.is_small([*large, request.reasoning, request.stop]) and not entries
+    is_large = not is_small and not threads.is_small(request.messages, threads.LARGE)
     answer = context.of_answer(request.include, stored=bool(request.store))
     async with opened(entries, answer, request.n or 1) as sessions:
-        return await threads.run(partial(work, sessions), small=is_small and not makes_grammar)
+        is_small = is_small and not makes_grammar
+        return await threads.run(partial(work, sessions), small=is_small, large=is_large)
 
 
 def _with_sessions(plan: TurnPlan, tools: Tools, hosted: Sequence[OpenedTool]) -> TurnPlan:

@@ -88,7 +88,9 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     for name in UNSUPPORTED:
         refuse(name, getattr(request, name))
     is_small = threads.is_small(request.input)
-    received = await threads.run(partial(items.normalise, request.input), small=is_small)
+    is_large = not is_small and not threads.is_small(request.input, threads.LARGE)
+    normalised = partial(items.normalise, request.input)
+    received = await threads.run(normalised, small=is_small, large=is_large)
     prior = await _prior_turns(request, received, context)
     known, turns_up_to_calls = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
@@ -126,6 +128,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
     is_small = is_small and not makes_grammar and threads.is_small(large)
+    is_large = is_large or not (is_small or threads.is_small(large, threads.LARGE))
     answer = context.of_answer(
         request.include,
         stored=request.store is not False,
@@ -133,7 +136,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         history=_items_before(prior, received, known) if entries else (),
     )
     async with opened(entries, answer) as sessions:
-        compiled = await threads.run(partial(work, sessions), small=is_small)
+        compiled = await threads.run(partial(work, sessions), small=is_small, large=is_large)
         return await with_approvals(compiled)
 
 

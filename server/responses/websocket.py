@@ -162,8 +162,7 @@ class Connection:
         deadline = asyncio.get_running_loop().time() + self._lifetime
         try:
             while True:
-                async with asyncio.timeout_at(deadline):
-                    waiting = await self._waiting.get()
+                waiting = await self._next(deadline)
                 for message in waiting.turns():
                     async with self._turn_lock:
                         await self._turn(message)
@@ -173,6 +172,13 @@ class Connection:
             error = "This connection has reached its time limit. Open a new one to continue."
             await self._send(error_message(ConnectionExpired(error)))
             await self._websocket.close()
+
+    async def _next(self, deadline: float) -> Waiting:
+        """The next message. Raises TimeoutError after the deadline, even if messages wait."""
+        if asyncio.get_running_loop().time() >= deadline:
+            raise TimeoutError
+        async with asyncio.timeout_at(deadline):
+            return await self._waiting.get()
 
     async def _close_when_stopping(self) -> None:
         await self._context.draining.wait()

@@ -3,15 +3,16 @@
 Source: https://platform.openai.com/docs/api-reference/completions
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server import threads
 from server.context import context_of
 from server.generation import parallel_samples
 from server.generation.runs import WireEvent
@@ -39,9 +40,8 @@ async def create_completion(request: Request) -> Response:
     model = context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
-    compiled = await asyncio.to_thread(
-        legacy_completions.compile, body, context_length=info.context_length
-    )
+    compiling = partial(legacy_completions.compile, body, context_length=info.context_length)
+    compiled = await threads.run(compiling, small=False)
     completion_id = new_id("cmpl")
     include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     shared = chunk_fields(

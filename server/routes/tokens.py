@@ -3,7 +3,6 @@
 Source: https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html#tokenizer-api
 """
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -36,7 +35,8 @@ async def tokenize(request: Request) -> Response:
     note_unknown(body, "Tokenize")
     context.model(body.model)
     length = context.gateway.backend.info.context_length
-    return json_response({**await asyncio.to_thread(_tokens, body), "max_model_len": length})
+    tokens = await threads.run(partial(_tokens, body), small=False)
+    return json_response({**tokens, "max_model_len": length})
 
 
 @router.post("/detokenize")

@@ -1,6 +1,5 @@
 """Estimates how much memory stored objects take, to limit it."""
 
-import asyncio
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -8,6 +7,7 @@ from sys import getsizeof
 from typing import Any
 
 from harmony.messages import Message
+from server import threads
 from server.store.items import StoredItem
 
 MOST_BYTES = 2**28
@@ -44,7 +44,7 @@ class MemorySizes:
             else [part for part in new if not self._measure_small(part)]
         )
         if large:
-            sizes = await asyncio.to_thread(lambda: [_size_of(part) for part in large])
+            sizes = await threads.run(lambda: [_size_of(part) for part in large], small=False)
             self._measured.update(zip(map(id, large), sizes, strict=True))
 
     def _measure_small(self, part: Part) -> bool:

@@ -195,3 +195,27 @@ async def test_the_event_loop_does_not_wait_until_a_file_is_closed() -> None:
     assert not file.is_closed.is_set()
     file.may_close.set()
     assert await asyncio.to_thread(file.is_closed.wait, 60)
+
+
+async def test_two_computations_run_at_once_and_shorten_the_interval_together() -> None:
+    before, began, go_on = sys.getswitchinterval(), threading.Semaphore(0), threading.Event()
+
+    def wait() -> float:
+        began.release()
+        assert go_on.wait(30)
+        return sys.getswitchinterval()
+
+    running = [asyncio.create_task(run(wait, small=False)) for _ in range(3)]
+    await asyncio.to_thread(lambda: [began.acquire(timeout=30) for _ in range(2)])
+    assert not began.acquire(blocking=False)
+    assert await run_alone(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    go_on.set()
+    assert await asyncio.gather(*running) == pytest.approx([SWITCH_SECONDS] * 3)
+    assert sys.getswitchinterval() == pytest.approx(before)
+
+
+async def test_the_largest_work_has_a_thread_of_its_own() -> None:
+    names = [
+        await run(lambda: threading.current_thread().name, small=False, large=big) for big in (0, 1)
+    ]
+    assert [name.partition("_")[0] for name in names] == ["compute", "large"]

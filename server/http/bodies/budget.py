@@ -53,6 +53,13 @@ class Lease:
         self._budget.used -= size
         self._charged -= size
 
+    def resize(self, size: int) -> None:
+        """Charge or release until `size` bytes are charged. Raises as `charge` does."""
+        if size > self._charged:
+            self.charge(size - self._charged)
+        else:
+            self.refund(self._charged - size)
+
     @contextmanager
     def charged(self, size: int) -> Iterator[None]:
         """Charge `size` bytes until it is left. Raises BodyMemoryExhausted as `charge` does."""

@@ -9,27 +9,21 @@ Sources: RFC 9112 (3.2 for `Host`, 9.6 for closing), RFC 6585 (431), RFC 9110 (4
 
 import asyncio
 import random
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, cast
 
-import uvicorn
 from httptools import HttpParserError, HttpParserUpgrade
 from starlette.types import ASGIApp
-from uvicorn._types import ASGI3Application, ASGISendEvent
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
-from websockets.exceptions import InvalidHandshake
-from websockets.frames import CloseCode
-from websockets.http11 import Request
-from websockets.protocol import State
 
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
-from server.http.connections.limits import Connections, Limits
+from server.http.connections.config import Config
 from server.http.connections.refusal import Refuse, encoded, refusal
 from server.http.connections.unframed import Unframed
+from server.http.connections.websocket import Socket
 from server.http.connections.write_timeout import WriteDeadline
 
 BEFORE_1_1 = ("0.9", "1.0")
@@ -40,32 +34,6 @@ JITTER = 0.1
 
 HEALTH_CHECKS = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are exempt from the limit on requests: a busy server is healthy, and measured."""
-
-
-class Config(uvicorn.Config):
-    """uvicorn's configuration for `app`, with this module's protocols and `limits`.
-
-    refused: called with the code of each error that is sent without the application.
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        limits: Limits,
-        refused: Callable[[str | None], None] = lambda _: None,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            cast(ASGI3Application, app),
-            http=Protocol,
-            ws=Socket,
-            # A client that reads nothing sends no pong. `WriteDeadline` says for how long it may.
-            ws_ping_timeout=None,
-            **options,
-        )
-        self.limits = limits
-        self.refused = refused
-        self.open_connections = Connections(limits)
 
 
 class Pending(Enum):
@@ -395,89 +363,6 @@ class Closing(asyncio.Protocol):
         """The connection is closed."""
         self._deadline.cancel()
         self._refused.connection_lost(exc)
-
-
-class Socket(WriteDeadline, WebSocketsSansIOProtocol):
-    """A WebSocket that the application closes when the server stops, not uvicorn.
-
-    A client that reads nothing gets one pong, to its last ping (RFC 6455, 5.5.3): the pongs to all
-    of them could take any amount of memory.
-    """
-
-    config: Config
-    _delayed_pong = b""
-
-    def handle_connect(self, event: Request) -> None:
-        """Start the handshake, or answer an invalid one with OpenAI's error body."""
-        try:
-            self.conn.process_request(event)
-        except InvalidHandshake as error:
-            reason = InvalidRequest(f"The WebSocket handshake is not valid: {error}.")
-            self.handshake_initiated = True
-            self.refuse(reason)
-        else:
-            super().handle_connect(event)
-
-    def refuse(self, error: APIError) -> None:
-        """Answer the handshake with `error` and close."""
-        self.handshake_complete = self.close_sent = True
-        self.config.refused(error.code)
-        self.transport.write(encoded(refusal(error), self.default_headers))
-        self.transport.close()
-
-    async def send(self, message: ASGISendEvent) -> None:
-        """Send the application's message. After a refusal, the handshake is complete, too."""
-        await super().send(message)
-        # uvicorn would log an error for each handshake that the application refuses.
-        self.handshake_complete = self.handshake_complete or self.close_sent
-
-    def send_receive_event_to_app(self) -> None:
-        """Pass a message on, or close the connection: text that is no UTF-8 is no server error."""
-        self.frames = [b"".join(self.frames)]
-        if self.close_sent or self.curr_msg_data_type != "text" or _is_utf8(self.frames[0]):
-            super().send_receive_event_to_app()
-        else:
-            self.conn.send_close(CloseCode.INVALID_DATA)
-            self.handle_parser_exception()
-
-    def handle_ping(self) -> None:
-        """Answer pings; while the client does not read, the last one only, once it reads again."""
-        if self.writable.is_set() or self.conn.state is not State.OPEN:
-            super().handle_ping()
-        elif frames := self.conn.data_to_send():
-            self._delayed_pong = frames[-1]
-
-    def resume_writing(self) -> None:
-        """The client reads again."""
-        super().resume_writing()
-        pong, self._delayed_pong = self._delayed_pong, b""
-        if pong and self.conn.state is State.OPEN:
-            self.transport.write(pong)
-
-    def schedule_ping(self) -> None:
-        """Send the next ping after the whole interval."""
-        # uvicorn subtracts the time that the last pong took. After a pong that took almost the
-        # interval, it would ping without pause, and recognize none of the pongs to these pings.
-        self.last_ping_rtt = 0.0
-        super().schedule_ping()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed, and no longer counts as open."""
-        self.config.open_connections.leave(self.client and self.client[0])
-        super().connection_lost(exc)
-
-    def shutdown(self) -> None:
-        """Close the connection if its handshake is not complete."""
-        if not self.handshake_complete:
-            super().shutdown()
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _too_many_requests() -> Busy:

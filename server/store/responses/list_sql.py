@@ -1,10 +1,10 @@
 """The list of an owner's responses in a database."""
 
-import asyncio
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
 
+from server import threads
 from server.store import codec
 from server.store.database import Database
 from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, Page
@@ -26,7 +26,7 @@ async def list_responses(database: Database, owner: str, query: ListQuery) -> Li
         return [_entry(row, texts.get(row.id)) for row in found[: query.limit]]
 
     # A body may have large tools and instructions.
-    return Page(await asyncio.to_thread(entries), len(found) > query.limit)
+    return Page(await threads.run(entries, small=False), len(found) > query.limit)
 
 
 def _listed() -> tuple[ColumnElement[bool], ...]:

@@ -18,7 +18,7 @@ from openai import (
     RateLimitError,
 )
 
-from server.http.connections.protocol import Config
+from server.http.connections.config import Config
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable

@@ -435,8 +435,9 @@ async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app
     assert len(app.prompts) == 1
 
 
+@pytest.mark.parametrize("waiting", [0, 3])
 async def test_a_connection_ends_after_its_lifetime(
-    open_app: Any, monkeypatch: pytest.MonkeyPatch
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, waiting: int
 ) -> None:
     class Brief(Connection):
         def __init__(self, *arguments: Any) -> None:
@@ -444,6 +445,8 @@ async def test_a_connection_ends_after_its_lifetime(
 
     monkeypatch.setattr(responses_socket, "Connection", Brief)
     async with open_app(ANSWER) as app, connect(app) as socket:
+        for _ in range(waiting):
+            socket.create(input="hi")
         error = await socket.receive()
         closed = await socket.message()
     assert (error["type"], error["status"]) == ("error", 400)

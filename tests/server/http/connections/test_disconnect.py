@@ -12,7 +12,7 @@ import uvicorn
 
 from server.app import create_app
 from server.context import Context
-from server.http.connections.protocol import Config
+from server.http.connections.config import Config
 from server.settings import Settings
 
 SLOW = {

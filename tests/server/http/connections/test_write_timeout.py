@@ -12,8 +12,8 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from server.http.connections import write_timeout
+from server.http.connections.config import Config
 from server.http.connections.limits import Limits
-from server.http.connections.protocol import Config
 from server.http.connections.write_timeout import CHECKS, WriteDeadline
 
 CHUNK = b"x" * 65_536

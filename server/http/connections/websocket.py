@@ -1,0 +1,149 @@
+"""WebSocket connections: uvicorn's protocol, with limits that uvicorn lacks.
+
+The limits are: the memory of messages that are not complete, with that of all request bodies
+(1013), and the time to read what is sent. Sources: RFC 6455 (5.5.3 for pongs, 7.4.1 for 1007).
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+from websockets.exceptions import InvalidHandshake
+from websockets.frames import CloseCode, Frame
+from websockets.http11 import Request
+from websockets.protocol import State
+
+from server.errors import APIError, BodyMemoryExhausted, InvalidRequest
+from server.http.bodies.budget import Lease
+from server.http.connections.config import Config
+from server.http.connections.refusal import encoded, refusal
+from server.http.connections.write_timeout import WriteDeadline
+from server.threads import LARGE
+
+
+class Socket(WriteDeadline, WebSocketsSansIOProtocol):
+    """A WebSocket that the application closes when the server stops, not uvicorn.
+
+    A client that reads nothing gets one pong, to its last ping (RFC 6455, 5.5.3): the pongs to all
+    of them could take any amount of memory.
+    """
+
+    config: Config
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._delayed_pong = b""
+        self._unfinished = Lease(config.bodies)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse `data`, and charge what is kept of a message that is not complete."""
+        super().data_received(data)
+        try:
+            self._unfinished.resize(0 if self.close_sent else self._kept())
+        except BodyMemoryExhausted as error:
+            self._unfinished.release()
+            self.config.refused(error.code)
+            self._close(CloseCode.TRY_AGAIN_LATER)
+
+    def _kept(self) -> int:
+        return len(self.conn.reader.buffer) + sum(map(len, self.frames))
+
+    def _close(self, code: CloseCode) -> None:
+        self.frames = []
+        self.conn.send_close(code)
+        self.handle_parser_exception()
+
+    def handle_connect(self, event: Request) -> None:
+        """Start the handshake, or answer an invalid one with OpenAI's error body."""
+        try:
+            self.conn.process_request(event)
+        except InvalidHandshake as error:
+            reason = InvalidRequest(f"The WebSocket handshake is not valid: {error}.")
+            self.handshake_initiated = True
+            self.refuse(reason)
+        else:
+            super().handle_connect(event)
+
+    def refuse(self, error: APIError) -> None:
+        """Answer the handshake with `error` and close."""
+        self.handshake_complete = self.close_sent = True
+        self.config.refused(error.code)
+        self.transport.write(encoded(refusal(error), self.default_headers))
+        self.transport.close()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send the application's message. After a refusal, the handshake is complete, too."""
+        await super().send(message)
+        # uvicorn would log an error for each handshake that the application refuses.
+        self.handshake_complete = self.handshake_complete or self.close_sent
+
+    def handle_cont(self, event: Frame) -> None:
+        """Append a part of a message. A list of parts of one byte would take much more memory."""
+        frames: list[Any] = self.frames
+        if not isinstance(frames[0], bytearray):
+            frames[0] = bytearray(frames[0])
+        frames[0] += event.data
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        """Pass a message on as bytes, or close the connection: text that is no UTF-8 is no server
+        error.
+
+        To decode a large text takes too long for the event loop. It is checked when it is read.
+        """
+        message = b"".join(self.frames)
+        is_text, self.curr_msg_data_type = self.curr_msg_data_type == "text", "bytes"
+        if is_text and not self.close_sent and len(message) <= LARGE and not _is_utf8(message):
+            self._close(CloseCode.INVALID_DATA)
+        else:
+            self.frames = [message]
+            super().send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        """Answer pings; while the client does not read, the last one only, once it reads again."""
+        if self.writable.is_set() or self.conn.state is not State.OPEN:
+            super().handle_ping()
+        elif frames := self.conn.data_to_send():
+            self._delayed_pong = frames[-1]
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        super().resume_writing()
+        pong, self._delayed_pong = self._delayed_pong, b""
+        if pong and self.conn.state is State.OPEN:
+            self.transport.write(pong)
+
+    def schedule_ping(self) -> None:
+        """Send the next ping after the whole interval."""
+        # uvicorn subtracts the time that the last pong took. After a pong that took almost the
+        # interval, it would ping without pause, and recognize none of the pongs to these pings.
+        self.last_ping_rtt = 0.0
+        super().schedule_ping()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed, and no longer counts as open."""
+        self.config.open_connections.leave(self.client and self.client[0])
+        self._unfinished.release()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close the connection if its handshake is not complete."""
+        if not self.handshake_complete:
+            super().shutdown()
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

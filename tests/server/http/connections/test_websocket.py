@@ -1,0 +1,220 @@
+"""WebSocket connections over real sockets: handshakes, pings, and what messages may take."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from server.errors import BodyMemoryExhausted
+from server.http.bodies.budget import Budget
+from server.http.connections.limits import Limits
+from server.http.connections.websocket import Socket
+from server.threads import LARGE
+from tests.server.http.connections.served import (
+    KEY,
+    UPGRADE,
+    Client,
+    Served,
+    head,
+    serve,
+    until,
+)
+
+PING = b"\x89\x04"
+"""The head of a ping with four bytes of payload, as uvicorn sends it."""
+
+
+class Unread:
+    """The transport of a client that reads nothing: it collects what is written."""
+
+    def __init__(self, unsent: list[bytes]) -> None:
+        self.write = unsent.append
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+async def test_a_websocket_has_no_deadline_and_is_counted() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect()
+        connection = await served.connection()
+        client.send(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        assert connection._deadline is None
+        connections = served.config.open_connections  # type: ignore[attr-defined]
+        assert connections.open == 1
+        await client.close()
+        await until(lambda: connections.open == 0)
+        await until(lambda: served.app.left == 1)
+
+
+async def test_a_websocket_is_pinged_on_though_no_pong_comes() -> None:
+    async with serve(Limits(), ws_ping_interval=0.01) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        for _ in range(3):
+            assert (await client.read_exactly(len(PING) + 4))[:2] == PING
+
+
+async def test_a_late_pong_does_not_shorten_the_time_to_the_next_ping() -> None:
+    class Loop:
+        def call_later(self, seconds: float, _: Callable[[], None]) -> None:
+            self.seconds = seconds
+
+    async with serve(Limits(), ws_ping_interval=20) as served:
+        loop: Any = Loop()
+        connection = Socket(served.config, served.state, {}, loop)
+        connection.last_ping_rtt = 19.99
+        connection.schedule_ping()
+        assert loop.seconds == 20
+
+
+def numbered_ping(number: int) -> bytes:
+    """A ping with four bytes of payload, masked by zeros."""
+    return b"\x89\x84" + bytes(4) + number.to_bytes(4)
+
+
+async def test_a_client_that_reads_nothing_gets_a_pong_to_its_last_ping_only() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        connections: Any = served.state.connections
+        (connection,) = connections
+        connection.pause_writing()  # what the transport calls when its buffer is full
+        unsent: list[bytes] = []
+        connection.transport, transport = Unread(unsent), connection.transport
+        for number in range(1000):
+            client.send(numbered_ping(number))
+        await until(lambda: connection._delayed_pong.endswith((999).to_bytes(4)))
+        assert unsent == []
+        connection.transport = transport
+        connection.resume_writing()
+        assert await client.read_exactly(6) == b"\x8a\x04" + (999).to_bytes(4)
+
+
+async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    async with serve(Limits()) as served:
+        lines = (b"Connection: Upgrade", b"Upgrade: h2c")
+        client = await served.connect(head(b"/unread", *lines) * 2)
+        assert (await client.read(b"0\r\n\r\n")).status == 200
+        assert caplog.records == []
+
+
+async def test_more_websockets_are_a_503() -> None:
+    async with serve(Limits(requests=1)) as served:
+        await served.connect(head(b"/later"))
+        await until(lambda: len(served.app.scopes) == 1)
+        answer = await served.answer(UPGRADE + KEY + b"\r\n")
+        assert answer.status == 503
+        assert answer.error["code"] == "server_overloaded"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(b"", id="no key"),
+        pytest.param(KEY + b"A: " + b"a" * 9000 + b"\r\n", id="a line that is too long"),
+    ],
+)
+async def test_a_handshake_that_is_not_valid_is_a_400(lines: bytes) -> None:
+    async with serve(Limits()) as served:
+        answer = await served.answer(UPGRADE + lines + b"\r\n")
+        assert answer.status == 400
+        assert "WebSocket handshake" in answer.error["message"]
+        assert served.app.scopes == []
+
+
+async def test_a_handshake_that_the_application_refuses_is_no_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve(Limits()) as served:
+        answer = await served.answer(UPGRADE.replace(b"/socket", b"/refused") + KEY + b"\r\n")
+        assert (answer.status, answer.body) == (401, b"no")
+    assert caplog.records == []
+
+
+async def test_text_that_is_no_utf_8_closes_a_websocket_without_a_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        await client.read(b"\r\n\r\n")
+        client.send(b"\x81\x81" + bytes(4) + b"\xff")
+        assert (await client.rest()).data == b"\x88\x02" + (1007).to_bytes(2)
+        await until(lambda: served.app.left == 1)
+    assert caplog.records == []
+
+
+async def test_the_head_of_a_websocket_is_bounded() -> None:
+    async with serve(Limits()) as served:
+        answer = await served.answer(UPGRADE + KEY + b"A: " + b"a" * 70_000)
+        assert answer.status == 431
+
+
+def frame(first: int, payload: bytes) -> bytes:
+    """A frame of less than 64 KiB, masked by zeros. first: its first byte."""
+    size = (
+        bytes([0x80 | len(payload)]) if len(payload) < 126 else b"\xfe" + len(payload).to_bytes(2)
+    )
+    return bytes([first]) + size + bytes(4) + payload
+
+
+TEXT, BEGIN, GO_ON, END = 0x81, 0x01, 0x00, 0x80
+
+
+@asynccontextmanager
+async def open_socket(budget: Budget, **options: Any) -> AsyncIterator[tuple[Served, Client]]:
+    """A server and a WebSocket to it. budget: of the bodies."""
+    async with serve(Limits(), bodies=budget, **options) as served:
+        client = await served.connect(UPGRADE + KEY + b"\r\n")
+        assert (await client.read(b"\r\n\r\n")).status == 101
+        yield served, client
+
+
+async def test_a_message_in_parts_is_one_message() -> None:
+    async with open_socket(Budget(1000)) as (served, client):
+        client.send(frame(BEGIN, b"a") + frame(GO_ON, b"b") * 3 + frame(END, b"c"))
+        await until(lambda: served.app.messages == [b"abbbc"])
+
+
+async def test_unfinished_messages_take_memory_of_the_budget() -> None:
+    budget = Budget(10_000)
+    async with open_socket(budget) as (served, client):
+        client.send(frame(BEGIN, b"a" * 500) + frame(GO_ON, b"b" * 500))
+        await until(lambda: budget.used == 1000)
+        client.send(frame(GO_ON, b"c" * 500)[:200])
+        await until(lambda: budget.used == 1192)  # without the head of the frame
+        client.send(frame(GO_ON, b"c" * 500)[200:] + frame(END, b"d"))
+        await until(lambda: len(served.app.messages) == 1)
+        assert budget.used == 0
+        client.send(frame(BEGIN, b"a" * 500))
+        await until(lambda: budget.used == 500)
+        await client.close()
+        await until(lambda: budget.used == 0)
+
+
+async def test_a_message_beyond_the_budget_closes_the_connection() -> None:
+    budget, codes = Budget(1000), list[str | None]()
+    async with open_socket(budget, refused=codes.append) as (served, client):
+        client.send(frame(BEGIN, b"a" * 600) + frame(GO_ON, b"b" * 600))
+        assert (await client.rest()).data == b"\x88\x02" + (1013).to_bytes(2)
+        await until(lambda: served.app.left == 1)
+    assert budget.used == 0
+    assert codes == [BodyMemoryExhausted.default_code]
+
+
+async def test_messages_are_not_compressed() -> None:
+    extension = b"Sec-WebSocket-Extensions: permessage-deflate\r\n"
+    async with serve(Limits()) as served:
+        client = await served.connect(UPGRADE + KEY + extension + b"\r\n")
+        answer = await client.read(b"\r\n\r\n")
+    assert answer.status == 101
+    assert "sec-websocket-extensions" not in answer.headers
+
+
+async def test_a_large_text_is_not_decoded_on_the_event_loop() -> None:
+    text = b"\xff" * (LARGE + 1)
+    async with open_socket(Budget(2 * LARGE)) as (served, client):
+        client.send(b"\x81\xff" + len(text).to_bytes(8) + bytes(4) + text)
+        await until(lambda: served.app.messages == [text])
