@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,10 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
 }
+_ROUNDED = 1e-12
+"""The relative difference of equal sums that were rounded in another order."""
+_MOST_CITED = 6
+"""The lines of one citation that count: a citation of a whole page would support anything."""
 _LARGEST = 10**12
 _HIGHEST_POWER = 64
 
@@ -117,9 +122,18 @@ def same_json(one: str | None, other: str | None) -> bool:
     if one is None or other is None:
         return one is other
     try:
-        return bool(json.loads(one) == json.loads(other))
+        return _alike(json.loads(one), json.loads(other))
     except ValueError:
         return False
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal; for Python, `true` would equal 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return bool(one == other) and isinstance(one, bool) is isinstance(other, bool)
 
 
 def same_search(one: str, other: str) -> bool:
@@ -144,10 +158,11 @@ def same_code(one: str, other: str) -> bool:
         mine, theirs = ast.parse(one), ast.parse(other)
     except (SyntaxError, ValueError):
         return False
-    if ast.dump(mine) == ast.dump(theirs):
+    shown = _expression(mine), _expression(theirs)
+    if ast.dump(shown[0]) == ast.dump(shown[1]):
         return True
-    values = _value(_expression(mine)), _value(_expression(theirs))
-    return values[0] is not None and values[0] == values[1]
+    values = [_value(each) for each in shown]
+    return None not in values and math.isclose(*values, rel_tol=_ROUNDED)
 
 
 def _expression(code: ast.Module) -> ast.AST:
@@ -191,7 +206,7 @@ def supported(answer: str, target: str, displays: Sequence[str]) -> bool:
     cited = [
         shown.get((int(cursor), number), "")
         for cursor, first, last in _MARKER.findall(answer)
-        for number in range(int(first), min(int(last or first), int(first) + 20) + 1)
+        for number in range(int(first), min(int(last or first), int(first) + _MOST_CITED - 1) + 1)
     ]
     held = set(_words(" ".join(cited)))
     mine, theirs = (_words(_MARKER.sub(" ", text)) for text in (answer, target))

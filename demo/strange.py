@@ -1,4 +1,4 @@
-"""Prompts for the evaluation alone: none of their kinds is among the training cases."""
+"""Prompts for the evaluation alone: training has none of their wordings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ LONGEST_PROMPT = 2000
 
 @dataclass(frozen=True, slots=True)
 class Practical:
-    """A request with tools as people write them, the tool to call and what must be among its
-    arguments (values compared without case)."""
+    """A request with tools as people write them, the tool to call, and what its arguments have to
+    be: numbers, and texts that an argument has to contain in any case."""
 
     tools: Sequence[FunctionTool]
     request: str
     name: str
-    values: Sequence[Any]
+    values: Mapping[str, Any]
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -174,20 +174,53 @@ _UNITS = _tool(
 )
 _TOOLBOX = (_WEATHER, _PRODUCTS, _ROUTE, _TICKET, _BMI, _RECIPE, _UNITS)
 
-_ASKED: tuple[tuple[FunctionTool, str, Sequence[Any]], ...] = (
-    (_WEATHER, "What's the weather like in {place} right now?", ("{place}",)),
-    (_WEATHER, "Do I need a coat in {place} today?", ("{place}",)),
-    (_WEATHER, "Could you check the current weather conditions in {place} for me?", ("{place}",)),
-    (_PRODUCTS, "Can you find me a {thing}?", ("{thing}",)),
-    (_PRODUCTS, "I'm looking for a {thing} for less than 80.", ("{thing}", 80)),
-    (_ROUTE, "How do I get from {place} to {other}?", ("{place}", "{other}")),
-    (_ROUTE, "Plan a trip by train from {place} to {other}.", ("{place}", "{other}", "train")),
-    (_TICKET, "Open a high urgency ticket titled {thing}.", ("{thing}", "high")),
-    (_BMI, "My height is 1.8 and my weight is 75. What is my BMI?", (1.8, 75)),
-    (_RECIPE, "What can I cook with {thing}?", ("{thing}",)),
-    (_RECIPE, "Find a recipe that uses {thing}.", ("{thing}",)),
-    (_UNITS, "Convert 12 miles to kilometers.", (12, "miles", "kilometers")),
+_ASKED: tuple[tuple[FunctionTool, str, Mapping[str, Any]], ...] = (
+    (_WEATHER, "What's the weather like in {place} right now?", {"city": "{place}"}),
+    (_WEATHER, "Will I need an umbrella when I walk through {place} today?", {"city": "{place}"}),
+    (
+        _WEATHER,
+        "Could you check the current weather conditions in {place} for me?",
+        {"city": "{place}"},
+    ),
+    (_PRODUCTS, "Can you find me a {thing}?", {"query": "{thing}"}),
+    (
+        _PRODUCTS,
+        "I'm looking for a {thing} for less than {count}.",
+        {"query": "{thing}", "max_price": "{count}"},
+    ),
+    (
+        _ROUTE,
+        "What is the best way to travel from {place} to {other}?",
+        {"origin": "{place}", "destination": "{other}"},
+    ),
+    (
+        _ROUTE,
+        "Plan a trip by train from {place} to {other}.",
+        {"origin": "{place}", "destination": "{other}", "mode": "train"},
+    ),
+    (
+        _TICKET,
+        "Open a high urgency ticket titled {thing}.",
+        {"title": "{thing}", "urgency": "high"},
+    ),
+    (
+        _BMI,
+        "My height is {height} and my weight is {count}. What is my BMI?",
+        {"height": "{height}", "weight": "{count}"},
+    ),
+    (
+        _RECIPE,
+        "There is {thing} left over. Which dish could I make of it?",
+        {"ingredient": "{thing}"},
+    ),
+    (_RECIPE, "Find a recipe that uses {thing}.", {"ingredient": "{thing}"}),
+    (
+        _UNITS,
+        "I measured {count} {unit}. Give me that in {target}.",
+        {"value": "{count}", "from_unit": "{unit}", "to_unit": "{target}"},
+    ),
 )
+_UNITS_OF = (("miles", "kilometers"), ("pounds", "grams"), ("feet", "meters"), ("inches", "yards"))
 _PLACES = ("Stockholm", "Helsinki", "Brussels", "Zurich", "Kyoto", "Nairobi", "Havana", "Quito")
 _THINGS = ("laptop", "tomato", "red jacket", "phone", "potato", "lamp", "rice", "camera")
 
@@ -199,9 +232,12 @@ def practical(seed: int, count: int) -> list[Practical]:
     for index in range(count):
         tool, frame, values = _ASKED[index % len(_ASKED)]
         place, other = rng.sample(_PLACES, 2)
-        fill = {"place": place, "other": other, "thing": rng.choice(_THINGS)}
+        unit, target = rng.choice(_UNITS_OF)
+        fill: dict[str, Any] = {"place": place, "other": other, "thing": rng.choice(_THINGS)}
+        fill |= {"unit": unit, "target": target, "count": rng.randint(12, 95)}
+        fill |= {"height": rng.choice((1.6, 1.72, 1.8, 1.95))}
         box = [tool, *rng.sample([t for t in _TOOLBOX if t is not tool], rng.randint(0, 2))]
         rng.shuffle(box)
-        expected = [v.format(**fill) if isinstance(v, str) else v for v in values]
+        expected = {name: fill.get(value.strip("{}"), value) for name, value in values.items()}
         made.append(Practical(box, frame.format(**fill), tool.name, expected))
     return made

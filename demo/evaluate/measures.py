@@ -1,8 +1,10 @@
 """The measures: each gives lines of the table as soon as they are known."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -107,14 +109,20 @@ def practical(decoder: Decoder, count: int) -> Iterator[Row]:
     yield row(
         "and the right values",
         [
-            fine and turn is not None and _holds(turn.arguments or "", one.values)
+            fine and turn is not None and _holds(json.loads(turn.arguments or ""), one.values)
             for fine, turn, one in zip(valid, outputs, asked, strict=True)
         ],
     )
 
 
-def _holds(arguments: str, values: Sequence[object]) -> bool:
-    return all(str(value).lower() in arguments.lower() for value in values)
+def _holds(arguments: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether the arguments have the numbers, and contain the texts, of `values`."""
+    return all(
+        value.lower() in str(arguments.get(name)).lower()
+        if isinstance(value, str)
+        else arguments.get(name) == value
+        for name, value in values.items()
+    )
 
 
 def efforts(decoder: Decoder, count: int) -> Row:

@@ -28,17 +28,18 @@ _SUMS = (
     ("Compute {a} plus {b}.", "+"),
 )
 _QUESTIONS = (
-    "How do I use PostgreSQL as the store?",
-    "How do I serve several models?",
-    "Which option sets the port?",
-    "How do I turn the Python tool on?",
-    "How are MCP servers configured?",
-    "What does the demo checkpoint do?",
-    "How do I set an API key?",
-    "How do I run the server in Docker?",
-    "Which reasoning efforts are there?",
-    "How long are responses stored?",
+    ("How do I use PostgreSQL as the store?", "postgres"),
+    ("How do I serve several models?", "model"),
+    ("Which option sets the port?", "port"),
+    ("How do I turn the Python tool on?", "python"),
+    ("How are MCP servers configured?", "mcp"),
+    ("What does the demo checkpoint do?", "demo"),
+    ("How do I set an API key?", "key"),
+    ("How do I run the server in Docker?", "docker"),
+    ("Which reasoning efforts are there?", "effort"),
+    ("How long are responses stored?", "stor"),
 )
+"""Questions about this project's documentation, each with a part of a word that an answer has."""
 
 
 def connected(url: str) -> httpx.Client:
@@ -56,7 +57,7 @@ def measure(
     if "python" in only:
         yield row("python: the right number", [_sum(client, i) for i in range(count)])
     if "browser" in only:
-        asked = [_cites(client, question) for question in _QUESTIONS[:count]]
+        asked = [_cites(client, question, about) for question, about in _QUESTIONS[:count]]
         yield row("browser: a cited answer", asked)
 
 
@@ -198,10 +199,13 @@ def _sum(client: httpx.Client, index: int) -> bool:
     return str(right) in numbers
 
 
-def _cites(client: httpx.Client, question: str) -> bool:
+def _cites(client: httpx.Client, question: str, about: str) -> bool:
+    """Whether a cited part of the answer is about what was asked."""
     answer = _hosted(client, question, [{"type": "web_search"}])
     return any(
-        note["type"] == "url_citation" for part in _parts(answer) for note in part["annotations"]
+        note["type"] == "url_citation" and about in part["text"].lower()
+        for part in _parts(answer)
+        for note in part["annotations"]
     )
 
 

@@ -90,7 +90,7 @@ def single(draw: Draw) -> Case:
     """One call, and mostly the answer from its result."""
     of_entry = draw.split is Split.TRAIN and draw.chance(_ENTRIES)
     task = entry(draw) if of_entry else draw_task(draw)
-    box = toolbox(draw, [task], draw.rng.randint(1, 5))
+    box = toolbox(draw, [task], draw.rng.randint(1, 5 if draw.split is Split.TRAIN else 8))
     request = task.request if of_entry else ask(draw, task.request)
     messages = calling(draw, task)
     outcome = draw_outcome(draw)

@@ -135,22 +135,23 @@ def _conversation(draw: Draw, count: int) -> tuple[list[FunctionTool], list[Exch
     """A box of functions, and `count` exchanges about them, the first of them a plain request."""
     asked = _draw_asked(draw, draw.rng.randint(2, 3))
     names = [one.task.tool.name for one in asked]
-    last = draw.pick(asked)
+    last, were_two = draw.pick(asked), False
     exchanges = [_called(draw, last.task, names)]
     while len(exchanges) < count:
         roll = draw.rng.random()
         if roll < 0.55 and last.changeable():
             last = _changed(draw, last)
-        elif roll < 0.65:
+        elif roll < 0.65 and not were_two:
             last = _with_request(last, _wording(draw, _REPEATED, corrections.REPEATED))
         elif roll < 0.85:
             both = draw.rng.sample(asked, 2)
             exchanges.append(_both(draw, both))
-            last = both[-1]
+            last, were_two = both[-1], True
             continue
         else:
             last = draw.pick(asked)
         exchanges.append(_called(draw, last.task, names))
+        were_two = False
     return [one.task.tool for one in asked], exchanges
 
 
@@ -193,11 +194,11 @@ def _changed(draw: Draw, asked: Asked) -> Asked:
     alike = [one for one in asked.changeable() if isinstance(one.value, type(old.value))]
     named = len(alike) > 1 or draw.chance(0.4)
     wordings = _NAMED if named else _BARE
-    text = _wording(draw, wordings, corrections.NAMED if named else corrections.BARE).format(
-        words=old.field.words, value=new.text, old=old.text
-    )
+    wording = _wording(draw, wordings, corrections.NAMED if named else corrections.BARE)
+    if draw.chance(0.5) and not wording.startswith("{"):
+        wording = wording[0].upper() + wording[1:]
+    text = wording.format(words=old.field.words, value=new.text, old=old.text)
     filled = tuple(new if one is old else one for one in asked.task.filled)
-    text = text if draw.chance(0.5) else text[0].upper() + text[1:]
     return replace(asked, task=replace(asked.task, request=text, filled=filled))
 
 
@@ -221,7 +222,8 @@ def _both(draw: Draw, asked: Sequence[Asked]) -> Exchange:
     """Two tasks in one request: a call after the other, then one answer that has both results."""
     tasks = [one.task for one in asked]
     first, second = (task.request.rstrip(".!?") for task in tasks)
-    second = second[0].lower() + second[1:]
+    if not any(second.startswith(one.text) for one in tasks[-1].filled):
+        second = second[0].lower() + second[1:]
     turns, outcomes = [], []
     for position, task in enumerate(tasks):
         rest = [later.tool.name for later in tasks[position + 1 :]]

@@ -14,10 +14,16 @@ def is_variant(request: str) -> bool:
     return any(len(mine & w) >= 0.8 * len(mine | w) > 3.2 for w in _asked())
 
 
+def is_asked(request: str) -> bool:
+    """Whether a request has the same words as one of the evaluation's, three or more of them."""
+    mine = _words(request)
+    return len(mine) > 2 and mine in _asked()
+
+
 @cache
 def _asked() -> tuple[set[str], ...]:
     asked = [request.text for made in catalogue.UNSEEN for request in made.requests]
-    asked += [one.request for one in strange.practical(1, 12)]
+    asked += [frame for _, frame, _ in strange._ASKED]
     return tuple(_words(text) for text in asked)
 
 

@@ -75,6 +75,29 @@ def test_every_name_in_a_call_was_said_by_the_user() -> None:
                     assert value.lower() in said
 
 
+def test_values_keep_their_case_where_a_request_begins_with_one() -> None:
+    begun = 0
+    for index in range(300):
+        draw = drawn(index, Split.HELD_OUT)
+        for one in dialogue._draw_asked(draw, 2):
+            task = dialogue._changed(draw, one).task if one.changeable() else one.task
+            for value in (each.text for each in task.filled):
+                if task.request.lower().startswith(value.lower()):
+                    begun += 1
+                    assert task.request.startswith(value)
+    assert begun > 10
+
+
+def test_what_is_to_be_done_again_is_one_task() -> None:
+    for index in range(200):
+        case = dialogue.drill(drawn(index, Split.HELD_OUT))
+        asked = [text(m) for m in messages(case) if m.author == Author(Role.USER)]
+        for before, request in pairwise(asked):
+            if request in dialogue._REPEATED[Split.HELD_OUT]:
+                assert "; when that is done, " not in before
+                assert ", next " not in before
+
+
 def test_a_result_that_gives_orders_is_quoted_without_them() -> None:
     quoted = 0
     for index in range(100):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -111,8 +112,23 @@ def test_strange_prompts_are_fixed_by_their_seed() -> None:
     assert strange(1, 40) == strange(1, 40) != strange(2, 40)
     assert practical(1, 24) == practical(1, 24)
     assert all(p.name in [tool.name for tool in p.tools] for p in practical(1, 24))
+    assert all(set(p.values) <= set(p.schema["properties"]) for p in practical(1, 24))
     assert mix(1, 30) == mix(1, 30) != mix(2, 30)
     assert max(map(len, mix(1, 30))) <= LONGEST_PROMPT
+
+
+@pytest.mark.parametrize(
+    ("arguments", "right"),
+    [
+        ({"origin": "the city of Kyoto", "destination": "quito", "count": 3.0}, True),
+        ({"origin": "Quito", "destination": "Kyoto", "count": 3}, False),
+        ({"origin": "Kyoto", "destination": "Quito", "count": 32}, False),
+        ({"origin": "Kyoto", "destination": "Quito"}, False),
+    ],
+)
+def test_values_have_to_be_at_their_names(arguments: dict[str, Any], right: bool) -> None:
+    wanted = {"origin": "Kyoto", "destination": "Quito", "count": 3}
+    assert measures._holds(arguments, wanted) is right
 
 
 def test_a_server_is_asked_for_first_turns() -> None:

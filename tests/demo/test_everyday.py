@@ -17,7 +17,7 @@ from demo.skills.catalogue.values import draw_value
 from demo.skills.words import Split
 from harmony.messages import Channel, Effort
 from harmony.tokenizer import encode
-from tests.demo.evaluated import is_variant
+from tests.demo.evaluated import is_asked, is_variant
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -157,3 +157,4 @@ def test_requests_for_training_are_no_variants_of_those_for_evaluation(name: str
     text = resources.files("demo").joinpath("data", "kinds", name).read_text("utf-8")
     for made in parse(text):
         assert not [request.text for request in made.requests if is_variant(request.text)]
+        assert not [request.text for request in made.requests if is_asked(request.text)]

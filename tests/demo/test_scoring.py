@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from demo.scoring import SampledTurn, agrees, expected, fits, parse, same_code, same_search
+from demo.scoring import (
+    SampledTurn,
+    agrees,
+    expected,
+    fits,
+    parse,
+    same_code,
+    same_json,
+    same_search,
+)
 from demo.skills import draw_case
 from demo.skills.words import Split
 from demo.transcript import sampled
@@ -73,6 +82,9 @@ def test_expected_turn_is_what_its_ids_parse_to() -> None:
         ("-(2 ** 3) % 5", "2", True),
         ("1234 * 5679", "1234 * 5678", False),
         ("x * 2", "2 * x", False),
+        ("max([1, 2])", "print(max([1, 2]))", True),
+        ("max([1, 2])", "print(max([1, 3]))", False),
+        ("23 / 100 * 47", "47 * 23 / 100", True),
         ("1 / 0", "1 / 0 + 0", False),
         ("9 ** 9 ** 9", "9 ** 9 ** 9 + 0", False),
         ("1 +", "1", False),
@@ -134,3 +146,20 @@ def test_arguments_fit_their_schema(arguments: str, valid: bool) -> None:
         "required": ["a"],
     }
     assert fits(schema, arguments) is valid
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ('{"a":[{"b":3}]}', '{"a":[{"b":3.0}]}', True),
+        ('{"a":[{"b":1}]}', '{"a":[{"b":true}]}', False),
+        ('{"a":false}', '{"a":0}', False),
+        ("[1]", "[1,2]", False),
+        ('{"a":1}', '{"b":1}', False),
+        ('{"a":1}', None, False),
+        (None, None, True),
+        ("{", "{", False),
+    ],
+)
+def test_values_are_equal_as_in_json(one: str | None, other: str | None, same: bool) -> None:
+    assert same_json(one, other) is same

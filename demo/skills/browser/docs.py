@@ -14,6 +14,8 @@ from demo.skills.words import Split, split_of
 FOLDER = Path(__file__).resolve().parents[3] / "docs"
 _HOST = "file-search://gpt-oss-server"
 _FEWEST_PAGES = 3
+_RESULTS = "demo.md"
+"""The page that has the results of the evaluation, which would change with them."""
 _MOST_CHARACTERS = 5000
 _QUESTIONS = {
     Split.TRAIN: (
@@ -113,7 +115,8 @@ _FUNCTION_WORDS = frozenset(_FUNCTION_TEXT.split())
 @cache
 def site(split: Split, folder: Path = FOLDER) -> Site | None:
     """The pages of a split; None where there are too few."""
-    paths = [path for path in sorted(folder.glob("*.md")) if split_of(path.name) is split]
+    named = [path for path in sorted(folder.glob("*.md")) if path.name != _RESULTS]
+    paths = [path for path in named if split_of(path.name) is split]
     if len(paths) < _FEWEST_PAGES:
         return None
     return Site([markdown_page(f"{_HOST}/{p.name}", p.read_text("utf-8")) for p in paths])
@@ -122,7 +125,7 @@ def site(split: Split, folder: Path = FOLDER) -> Site | None:
 def draw_question(draw: Draw, pages: Site) -> tuple[str, int]:
     """A question about words that stand in one sentence of a page, and how many these are."""
     while True:
-        picked = _words(draw.pick(_sentences(draw.pick(pages.pages).body)))
+        picked = _subjects(draw.pick(_sentences(draw.pick(pages.pages).body)))
         template = draw.pick(_QUESTIONS[draw.split])
         count = template.count("{")
         if len(picked) >= count:
@@ -163,7 +166,7 @@ def ask(draw: Draw, pages: Site) -> str:
     """A question about what a sentence of a page is about: often about neighbouring words."""
     while True:
         sentence = draw.pick(_sentences(draw.pick(pages.pages).body))
-        picked = [word for word in _words(sentence) if word.lower() not in _FUNCTION_WORDS]
+        picked = _subjects(sentence)
         template = draw.pick(_ASKED)
         count = template.count("{")
         if len(picked) > count:
@@ -193,6 +196,7 @@ def _sentences(body: str) -> Sequence[str]:
     return re.split(r"(?<=[.:])\s|\n", body)
 
 
-def _words(sentence: str) -> list[str]:
+def _subjects(sentence: str) -> list[str]:
+    """The words of a sentence that a question may be about."""
     words = dict.fromkeys(re.findall(r"(?<![\w`-])[A-Za-z]\w{3,}(?![\w`-])", sentence))
-    return [word for word in words if is_telling(word)]
+    return [word for word in words if is_telling(word) and word.lower() not in _FUNCTION_WORDS]

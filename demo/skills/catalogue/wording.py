@@ -172,7 +172,8 @@ def as_written(draw: Draw, request: str, language: str = "en") -> str:
     if language == "en" and text.split(" ")[0].lower() in _COMMANDS and draw.chance(0.4):
         text = f"{draw.pick(_BEFORE)} {text}"
     question = language == "en" and _QUESTION.match(text) is not None
-    if language == "en" and not question and _open_end(text) and draw.chance(0.12):
+    # After a value, these words could belong to it.
+    if language == "en" and not question and text[-1].isalnum() and draw.chance(0.12):
         text += draw.pick(_AFTER)
     if _open_end(text):
         text += draw.pick(("?", "?", "")) if question else draw.pick(("", "", ".", ".", "!"))
