@@ -2,13 +2,29 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from server.schemas.base import WireModel, at_most
 from server.schemas.descriptions import Described
 from server.schemas.limits import MAX_BIASES
 
+
+def _up_to_first_fault(value: Any) -> Any:
+    """An object without its other members if one is no number.
+
+    pydantic makes an error for each such member, of which only the first is reported.
+    """
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if type(member) not in (int, float):
+                return {name: member}
+    return value
+
+
 Integer64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+Biases = Annotated[
+    dict[str, float], BeforeValidator(_up_to_first_fault), at_most(MAX_BIASES)
+]  # from the last validator to the first
 
 
 class SamplingFields(WireModel):
@@ -26,7 +42,7 @@ class SamplingFields(WireModel):
     """From -2 to 2, by default 0. Applies to the answer, not to reasoning and calls."""
     frequency_penalty: float | None = None
     """From -2 to 2, by default 0. Applies to the answer, not to reasoning and calls."""
-    logit_bias: Annotated[dict[str, float], at_most(MAX_BIASES)] | None = None
+    logit_bias: Biases | None = None
     """From -100 to 100 for each token id. Applies to the answer, not to reasoning and calls."""
     seed: Integer64 | None = None
     """The same seed gives the same tokens, where the engine computes the same logits."""
