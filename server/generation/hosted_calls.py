@@ -48,9 +48,17 @@ class ToolLimits:
     grace: float = GRACE_SECONDS
 
     def timeout(self, tool: str) -> float:
-        """Seconds for one call of a declared tool; `mcp.LABEL` has the time limit of `mcp`."""
-        general = self.timeouts.get(tool.partition(".")[0], DEFAULT_TIMEOUT)
-        return self.timeouts.get(tool, general)
+        """Seconds for one call of a declared tool; see `call_timeout`."""
+        return call_timeout(self.timeouts, tool)
+
+
+def call_timeout(timeouts: Mapping[str, float], tool: str) -> float:
+    """Seconds for one call of a declared tool.
+
+    `mcp.LABEL` has the time limit of `mcp` unless `timeouts` has one for the label.
+    """
+    general = timeouts.get(tool.partition(".")[0], DEFAULT_TIMEOUT)
+    return timeouts.get(tool, general)
 
 
 DEFAULT_LIMITS = ToolLimits()
@@ -145,7 +153,9 @@ class HostedCalls:
                     logger.error("request %s: %s failed with %s", self._request_id, name, kind)
                     event = ToolResult(f"The tool failed: {kind}.", failed=True)
                 if isinstance(event, LAST_EVENTS):
-                    outcome = _outcome(event)
+                    # Most tools end their calls themselves, before the deadline with its grace.
+                    in_time = asyncio.get_running_loop().time() < began + limit
+                    outcome = _outcome(event, in_time=in_time)
                 yield event
                 if isinstance(event, LAST_EVENTS):
                     return
@@ -181,10 +191,13 @@ class HostedCalls:
         self.is_closed = True
 
 
-def _outcome(event: ToolResult | ApprovalRequested) -> CallOutcome:
+def _outcome(event: ToolResult | ApprovalRequested, *, in_time: bool) -> CallOutcome:
+    """How a call ended with `event`. in_time: whether that was within its time limit."""
     if isinstance(event, ApprovalRequested):
         return "approval"
-    return "failed" if event.failed else "completed"
+    if not event.failed:
+        return "completed"
+    return "failed" if in_time else "timeout"
 
 
 class _RunningCall:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from server.generation.hosted_calls import DEFAULT_TIMEOUT
+from server.generation.hosted_calls import call_timeout
 from server.inbound.tools import OpenedTool
 from server.schemas.fields import array, declaration, invalid, mapping, string
 from server.schemas.limits import MAX_TOOLS
@@ -41,8 +41,8 @@ class AnswerContext:
     """What the sessions of one answer have in common.
 
     owner, answer_id, include, stored, history: as in `ToolContext`. timeouts: seconds for one call,
-    by the tool's name. states: the states that the sessions of the previous turn stored, by the
-    name of their declaration.
+    by the name of the tool or of a declaration. states: the states that the sessions of the
+    previous turn stored, by the name of their declaration.
     """
 
     owner: str
@@ -55,21 +55,24 @@ class AnswerContext:
 
     def of(self, entry: HostedEntry) -> ToolContext:
         """The context of one session."""
-        name = entry.tool.name
+        name = _declared_name(entry)
         return ToolContext(
             self.owner,
             self.answer_id,
             entry.param,
-            self.timeouts.get(name, DEFAULT_TIMEOUT),
-            self.states.get(_state_name(entry)),
+            call_timeout(self.timeouts, name),
+            self.states.get(name),
             self.include,
             self.stored,
             self.history,
         )
 
 
-def _state_name(entry: HostedEntry) -> str:
-    """The name of the declaration of the entry's session: MCP servers each have a state."""
+def _declared_name(entry: HostedEntry) -> str:
+    """The name of the declaration of the entry's session.
+
+    MCP servers each have one, and with it a state and a time limit of their own.
+    """
     label = entry.config.get("server_label")
     return entry.tool.name if label is None else f"{entry.tool.name}.{label}"
 

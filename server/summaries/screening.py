@@ -15,6 +15,22 @@ _LINK = re.compile(
     r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<!--|"
     r"<\s*/?\s*(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
 )
+"""Links, and the beginnings of tags that reach out, run or hide what follows them."""
+_ELEMENTS = """\
+abbr acronym address applet area article aside audio basefont bdi bdo bgsound big blink blockquote
+br button canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir
+div dl dt em fieldset figcaption figure font footer frame frameset h1 h2 h3 h4 h5 h6 head header
+hgroup hr image ins kbd label legend li listing main map mark marquee math menu meter nav nobr
+noembed noframes noscript ol optgroup option output param picture plaintext pre progress rb rp rt
+rtc ruby samp search section select slot small source span strike strong sub summary sup table tbody
+td template textarea tfoot th thead time title tr track tt ul var video wbr xmp"""
+# Comparisons and type parameters must pass: names of one letter are those of variables, too, and a
+# name that is no element's counts only with the attribute of an event, which any element may have.
+_TAG = re.compile(
+    rf"</?(?:{'|'.join(_ELEMENTS.split())})(?:[\s/][^<>]*)?>"
+    r"|</?[bipqsu](?:\s*/?|[\s/][^<>=]*=[^<>]*)>"
+    r"|<[a-z][^<>]*[\s/]on[a-z]+\s*="
+)
 _KEY = re.compile(
     r"\b(?:(?:sk|pk|rk)-[\w-]{8}|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"
     r"|(?:akia|asia)[a-z0-9]{12}|aiza[\w-]{20}|eyj[\w-]{10,}\.)|-----begin ",
@@ -36,7 +52,7 @@ def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str])
     terms = words(summary)
     if _CONTROL.search(text) or _CONTROL.search(summary):
         yield "control"
-    if _LINK.search(summary):
+    if _LINK.search(summary) or _TAG.search(summary):
         yield "link"
     if _KEY.search(summary):
         yield "secret"

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError, BodyTooLarge, NotFound, ServerFailed, Unavailable
@@ -69,7 +70,7 @@ class Proxy:
         try:
             request = self._request(scope, await _body(Request(scope, receive)))
         except APIError as error:
-            await error_response(error)(scope, receive, send)
+            await _refusal(error)(scope, receive, send)
             return
         forward = asyncio.ensure_future(self._forward(request, scope, receive, send))
         disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
@@ -116,16 +117,23 @@ class Proxy:
         except httpx.HTTPError as error:
             logger.warning("%s cannot be reached: %s", self._api, type(error).__name__)
             unreached = Unavailable(f"The server at {_origin(self._api)} cannot be reached.")
-            await error_response(unreached)(scope, receive, send)
+            await _refusal(unreached)(scope, receive, send)
             return
         try:
             if 300 <= answer.status_code < 400:
                 moved = ServerFailed(f"The server at {_origin(self._api)} is at another address.")
-                await error_response(moved)(scope, receive, send)
+                await _refusal(moved)(scope, receive, send)
                 return
             await _answer(answer, send)
         finally:
             await answer.aclose()
+
+
+def _refusal(error: APIError) -> Response:
+    """The proxy's own answer: with the headers that those of the other server get."""
+    response = error_response(error)
+    response.headers.update({name.decode(): value.decode() for name, value in SAFE})
+    return response
 
 
 async def _answer(answer: httpx.Response, send: Send) -> None:

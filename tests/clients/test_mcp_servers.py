@@ -7,20 +7,17 @@ from typing import Any
 
 import pytest
 
-from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
 from tests.server.tools.mcp.conftest import (
-    AnsweredInMemory,
     Processes,
     call,
     context,
     free_port,
     guard,
+    new_approvals,
     processes,
     result,
-    seal,
-    unseal,
 )
 
 __all__ = ["processes"]  # a fixture
@@ -50,7 +47,7 @@ def behind_http(processes: Processes, programs: Path, *command: str, **env: str)
 
 async def called(server: Server, name: str, arguments: dict[str, Any]) -> str:
     """The result of one call, in a tool of its own."""
-    tool = McpTool({"s": server}, guard, Approvals(AnsweredInMemory(), seal, unseal))
+    tool = McpTool({"s": server}, guard, new_approvals())
     await tool.start()
     try:
         session = await tool.open(ENTRY, context())

@@ -3,7 +3,7 @@
 Source: https://platform.openai.com/docs/guides/tools-connectors-mcp
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,39 @@ def read_approval(value: Any) -> ApprovalRule:
     if not isinstance(value, Mapping):
         raise InvalidRule("", "expected 'always', 'never' or an object")
     return ApprovalRule(_part(value, "always"), _part(value, "never"))
+
+
+def written_approval(
+    rules: Sequence[ApprovalRule], tools: Iterable[tuple[str, bool]]
+) -> str | dict[str, Any]:
+    """What several rules ask together, in the form that `read_approval` reads.
+
+    tools: the name of each tool that may be used, and whether it only reads. They are named where
+    the rules differ: filters of names and of annotations cannot be joined to one.
+    """
+    asking = {rule for rule in rules if rule != NEVER}
+    if not asking:
+        return "never"
+    if ALWAYS in asking:
+        return "always"
+    if len(asking) == 1:
+        return _written_rule(asking.pop())
+    free = [
+        name
+        for name, read_only in tools
+        if not any(rule.needs_approval(name, read_only=read_only) for rule in asking)
+    ]
+    return {"never": {"tool_names": free}} if free else "always"
+
+
+def _written_rule(rule: ApprovalRule) -> dict[str, Any]:
+    parts = {"always": rule.always, "never": rule.never}
+    return {name: _written_filter(part) for name, part in parts.items() if part != NO_TOOL}
+
+
+def _written_filter(part: ToolFilter) -> dict[str, Any]:
+    names = {} if part.names is None else {"tool_names": sorted(part.names)}
+    return names if part.read_only is None else {**names, "read_only": part.read_only}
 
 
 def _part(value: Mapping[str, Any], name: str) -> ToolFilter:

@@ -37,6 +37,7 @@ from server.tools.mcp.failures import (
 from server.tools.mcp.limits import MAX_DEFINITIONS, MAX_TOOLS
 from server.tools.mcp.listing import ListedTool, Listing
 from server.tools.mcp.results import failed_result, read_result
+from server.tools.mcp.rules import written_approval
 from server.tools.mcp.runtime import Runtime
 from server.tools.mcp.servers import Server
 
@@ -284,7 +285,7 @@ def _declaration(
         type="mcp",
         item="mcp_call",
         calls=tuple(CallableTool(_recipient(server, tool), _body(tool)) for tool in tools),
-        echo=_echo(server, entry),
+        echo=_echo(server, entry, tools),
         functions=tuple(_function(server, tool, index) for index, tool in enumerate(tools)),
         fields={"server_label": server.label},
         call_fields={_recipient(server, tool): {"name": tool.name} for tool in tools},
@@ -313,15 +314,21 @@ def _function(server: Server, tool: ListedTool, index: int) -> FunctionTool:
     return FunctionTool(f"{server.label}__{tool.name}", description, tool.parameters)
 
 
-def _echo(server: Server, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry without secrets: of the URL, only the origin."""
+def _echo(
+    server: Server, entry: Mapping[str, Any], tools: tuple[ListedTool, ...]
+) -> dict[str, Any]:
+    """The entry without secrets: of the URL, only the origin.
+
+    The rule of approvals is the one that holds, as the operator may have one, too.
+    """
+    listed = [(tool.name, tool.read_only) for tool in tools]
     return {
         "type": "mcp",
         "server_label": server.label,
         "server_url": server.origin if entry.get("server_url") is not None else None,
         "server_description": server.description,
         "allowed_tools": entry.get("allowed_tools"),
-        "require_approval": entry.get("require_approval", "always"),
+        "require_approval": written_approval(server.approvals, listed),
         "headers": None,
     }
 

@@ -147,6 +147,24 @@ async def test_a_tool_has_its_own_time_limit() -> None:
     assert tool.opened[0].context.timeout == 7.0
 
 
+@pytest.mark.parametrize(
+    ("timeouts", "seconds"),
+    [
+        ({}, DEFAULT_TIMEOUT),
+        ({"mcp": 7.0, "mcp.other": 9.0}, 7.0),
+        ({"mcp": 7.0, "mcp.dmcp": 90.0}, 90.0),
+        ({"mcp.dmcp": 5.0}, 5.0),
+    ],
+)
+async def test_an_mcp_server_has_the_time_limit_of_its_label(
+    timeouts: dict[str, float], seconds: float
+) -> None:
+    tool = Servers()
+    context = context_with(tool, tool_timeouts=timeouts)
+    await responses.compile(validate({"input": "hi", "tools": [MCP]}, CreateResponse), context)
+    assert tool.opened[0].context.timeout == seconds
+
+
 async def test_a_request_without_hosted_tools_opens_no_session() -> None:
     tool = Calculator()
     request = await compiled(tool, tools=[F])

@@ -48,6 +48,49 @@ def test_what_no_summary_contains_is_found(text: str, reason: str) -> None:
     assert found(text) == reason
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "<table>",
+        "</TABLE>",
+        "<Button disabled>",
+        "<h1/>",
+        "<br />",
+        "<details open>",
+        "<b>",
+        "</i>",
+        "<p style=x>",
+        "<b/class=x>",
+        "<own-element onclick=x>",
+        "<x/onclick = x",
+        "＜table＞",
+    ],
+)
+def test_tags_are_found(tag: str) -> None:
+    assert found(f"It has {tag} here.") == "link"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a < b and c > d",
+        "a<b and c>d",
+        "i<n, and n>0",
+        "x<time",
+        "x <timer> y",
+        "< table >",
+        "if x<y and z=3, then y>2",
+        "List<int>",
+        "Map<String, List<T>>",
+        "std::vector<double>",
+        "the path /users/<id>",
+        "a <- b -> c",
+    ],
+)
+def test_comparisons_and_type_parameters_pass(text: str) -> None:
+    assert found(f"It finds {text} here.") == ""
+
+
 @pytest.mark.parametrize("text", ["code 4FE1\u200b-99AA.", "“4fe1-99aa”", "CODE=4fe1-99aa"])
 def test_terms_of_the_sources_are_found(text: str) -> None:
     assert found(f"It has {text}", sources="the code=4fe1-99aa!") == "secret"

@@ -61,7 +61,16 @@ def test_a_text_that_is_shorter_than_a_run_is_found_as_a_whole() -> None:
 
 @pytest.mark.parametrize("text", ["", "ok", "be brief"])
 def test_texts_of_one_or_two_words_are_not_runs(text: str) -> None:
+    """They are answers such as "yes" or "New York", which a summary may name."""
     assert not Sources([text]).has_run(words("ok then be brief"), 8)
+
+
+@pytest.mark.parametrize(
+    ("length", "is_found"), [(1, False), (2, False), (3, True), (7, True), (8, True)]
+)
+def test_whole_texts_are_runs_from_three_words_on(length: int, is_found: bool) -> None:
+    text = [f"w{number}" for number in range(length)]
+    assert Sources([" ".join(text)]).has_run(["so", *text, "then"], 8) is is_found
 
 
 def test_texts_that_are_added_later_are_found() -> None:

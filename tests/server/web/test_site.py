@@ -42,8 +42,11 @@ API = Starlette(
 
 
 @asynccontextmanager
-async def visiting(*names: str, url: str = "http://api.test/base/v1") -> AsyncIterator[Any]:
-    site = create_site(url, names, httpx.ASGITransport(API))
+async def visiting(
+    *names: str, transport: httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[Any]:
+    """A client of the site. transport: to the API, by default to the one that notes requests."""
+    site = create_site("http://api.test/base/v1", names, transport or httpx.ASGITransport(API))
     client = httpx.AsyncClient(transport=httpx.ASGITransport(site), base_url="http://localhost")
     async with client, site.router.lifespan_context(site):
         yield client
@@ -56,6 +59,21 @@ async def test_requests_of_the_api_are_forwarded() -> None:
     assert (seen["method"], seen["path"]) == ("POST", "/base/v1/responses")
     assert (seen["query"], seen["body"]) == ("a=%20b", '{"x": 1}')
     assert answer.headers["x-request-id"] == "req_1"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE"])
+async def test_methods_of_the_api_are_forwarded(method: str) -> None:
+    seen: list[tuple[str, str]] = []
+
+    class Noting(httpx.ASGITransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            seen.append((request.method, request.url.path))
+            return await super().handle_async_request(request)
+
+    async with visiting(transport=Noting(API)) as client:
+        answer = await client.request(method, "/v1/responses/resp_1")
+    assert (answer.status_code, answer.headers["x-request-id"]) == (200, "req_1")
+    assert seen == [(method, "/base/v1/responses/resp_1")]
 
 
 async def test_only_headers_that_the_api_needs_are_forwarded() -> None:
@@ -117,7 +135,9 @@ async def test_an_answer_of_the_api_is_no_page_of_the_site() -> None:
     assert "server" not in headers
 
 
-@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/tokenize", "/detokenize"])
+@pytest.mark.parametrize(
+    "path", ["/health", "/ready", "/metrics", "/tokenize", "/detokenize", "/playground/load"]
+)
 async def test_paths_beside_the_api_are_forwarded(path: str) -> None:
     async with visiting() as client:
         assert (await client.get(path)).json()["path"] == f"/base{path}"
@@ -172,6 +192,27 @@ async def test_redirects_of_the_api_are_errors() -> None:
         answer = await client.get("/v1/moved")
     assert answer.status_code == 500
     assert "http://api.test is at another address" in answer.json()["error"]["message"]
+
+
+async def test_the_proxys_own_answers_are_no_pages_of_the_site(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreachable(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("away")
+
+    monkeypatch.setattr("server.web.proxy.MAX_BODY_BYTES", 10)
+    async with visiting(transport=httpx.MockTransport(unreachable)) as client:
+        away = await client.get("/v1/models", headers=BROWSER)
+    async with visiting() as client:
+        unknown = await client.get("/admin", headers=BROWSER)
+        moved = await client.get("/v1/moved", headers=BROWSER)
+        large = await client.post("/v1/responses", content=b"a" * 11)
+    answers = [away, unknown, moved, large]
+    assert [each.status_code for each in answers] == [503, 404, 500, 413]
+    for each in answers:
+        assert each.headers["content-security-policy"] == "default-src 'none'; sandbox"
+        assert each.headers["x-content-type-options"] == "nosniff"
+        assert each.headers["cache-control"] == "no-store"
 
 
 async def test_a_server_that_is_away_is_an_error_in_words() -> None:

@@ -43,7 +43,7 @@ class Location:
 class SearchQuery:
     """A search.
 
-    count: of results, 1 to 20. allowed_domains, blocked_domains: with their subdomains; an empty
+    count: of results, 1 to 25. allowed_domains, blocked_domains: with their subdomains; an empty
     `allowed_domains` allows all.
     """
 

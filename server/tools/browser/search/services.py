@@ -36,7 +36,9 @@ MOST_SUMMARY = 600
 _MOST_HTML = 4 * MOST_SUMMARY
 """Characters of a title or a summary that are read: a service may send any HTML."""
 _MOST_RESULTS = 200
-"""Results of an answer that are read. Each takes up to 0.1 ms, and no more than 20 are shown."""
+"""Results of an answer that are read. Each takes up to 0.1 ms, and no more than 25 are shown."""
+_MOST_ASKED = 20
+"""Results that one request of Brave or Tavily may ask for."""
 _MOST_SITES = 10
 """Domains that are written into a query; the rest is filtered in the results."""
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
@@ -211,7 +213,7 @@ class BraveProvider(HttpProvider):
 
     def request(self, query: SearchQuery) -> httpx.Request:
         words = _with_sites(query).split()[:50]
-        params = {"q": " ".join(words)[:400], "count": str(query.count)}
+        params = {"q": " ".join(words)[:400], "count": str(min(query.count, _MOST_ASKED))}
         if query.location.country:
             params["country"] = query.location.country
         headers = {"X-Subscription-Token": self._key, "Cache-Control": "no-cache"}
@@ -232,7 +234,7 @@ class TavilyProvider(HttpProvider):
     def request(self, query: SearchQuery) -> httpx.Request:
         body = {
             "query": query.text,
-            "max_results": query.count,
+            "max_results": min(query.count, _MOST_ASKED),
             "include_domains": query.allowed_domains[:300],
             "exclude_domains": query.blocked_domains[:150],
         }

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 
 from harmony.messages import Channel
+from server.store.approvals.memory import MemoryAnsweredRequests
 from server.tools.base import ToolCall, ToolContext, ToolEvent, ToolResult
 from server.tools.mcp.approvals import Approvals
 from server.tools.mcp.rules import NEVER
@@ -25,22 +25,6 @@ OWNER = "owner"
 START_SECONDS = 60.0
 
 StartProcess = Callable[..., str]
-
-
-@dataclass
-class AnsweredInMemory:
-    """Implements `AnsweredRequests`."""
-
-    claimed: set[tuple[str, str]] = field(default_factory=set)
-
-    async def answered(self, owner: str, request_id: str) -> bool:
-        return (owner, request_id) in self.claimed
-
-    async def claim(self, owner: str, request_id: str) -> bool:
-        if (owner, request_id) in self.claimed:
-            return False
-        self.claimed.add((owner, request_id))
-        return True
 
 
 def seal(owner: str, text: str) -> str:
@@ -74,9 +58,13 @@ def guard(transport: Any, allow_private: bool) -> Any:
     return transport
 
 
+def new_approvals() -> Approvals:
+    return Approvals(MemoryAnsweredRequests(), seal, unseal)
+
+
 @pytest.fixture
 def approvals() -> Approvals:
-    return Approvals(AnsweredInMemory(), seal, unseal)
+    return new_approvals()
 
 
 @pytest.fixture
@@ -155,10 +143,24 @@ class Processes:
         wait_for(port, process)
         return process
 
+    def serve(self, *command: str) -> int:
+        """Start one of `SERVERS` on a free port. Returns the port, which it has when it listens."""
+        process = subprocess.Popen(
+            [sys.executable, *command, "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.running.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, "the server ended"
+        return int(line)
+
     def stop(self) -> None:
         for process in self.running:
             process.kill()
-            process.wait()
+            process.communicate()
 
 
 @pytest.fixture(scope="session")
@@ -171,17 +173,13 @@ def processes() -> Iterator[Processes]:
 @pytest.fixture(scope="session")
 def http_url(processes: Processes) -> str:
     """The SDK's server over streamable HTTP."""
-    port = free_port()
-    processes.start([sys.executable, str(SERVERS / "tools.py"), "http", str(port)], port)
-    return f"http://127.0.0.1:{port}/mcp"
+    return f"http://127.0.0.1:{processes.serve(str(SERVERS / 'tools.py'), 'http')}/mcp"
 
 
 @pytest.fixture(scope="session")
 def sse_url(processes: Processes) -> str:
     """The SDK's server over SSE, as old servers have it."""
-    port = free_port()
-    processes.start([sys.executable, str(SERVERS / "tools.py"), "sse", str(port)], port)
-    return f"http://127.0.0.1:{port}/sse"
+    return f"http://127.0.0.1:{processes.serve(str(SERVERS / 'tools.py'), 'sse')}/sse"
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +191,7 @@ def program() -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def hostile(processes: Processes) -> Callable[[str], Server]:
     """The hostile server that misbehaves as the path says."""
-    port = free_port()
-    processes.start([sys.executable, str(SERVERS / "hostile.py"), str(port)], port)
+    port = processes.serve(str(SERVERS / "hostile.py"))
 
     def at(path: str, **changes: Any) -> Server:
         given = {"allow_private": True, "approvals": (NEVER,), **changes}

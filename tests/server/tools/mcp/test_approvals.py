@@ -9,8 +9,9 @@ import pytest
 
 from server.errors import InvalidRequest
 from server.store.approvals.base import KEEP_SECONDS
+from server.store.approvals.memory import MemoryAnsweredRequests
 from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses
-from tests.server.tools.mcp.conftest import AnsweredInMemory, seal, unseal
+from tests.server.tools.mcp.conftest import seal, unseal
 
 PROPOSED = ProposedCall("owner", "address", "docs", "search", '{"q": 1}')
 REQUEST = {
@@ -76,7 +77,7 @@ def signatures(text: str) -> tuple[str, ...]:
 
 
 async def test_a_signed_id_proves_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    approvals = Approvals(AnsweredInMemory(), seal, unseal, signatures)
+    approvals = Approvals(MemoryAnsweredRequests(), seal, unseal, signatures)
     request_id = approvals.request_id(PROPOSED, stored=True)
     assert len(request_id) <= 80
     await approvals.check(request_id, PROPOSED, {}, "input.0")

@@ -86,7 +86,7 @@ def test_the_servers_of_a_request_are_limited() -> None:
     with pytest.raises(InvalidRequest) as error:
         check_servers([f"s{n}" for n in range(65)], "tools")
 
-    assert error.value.param == "tools"
+    assert (error.value.param, error.value.code) == ("tools", "too_many_mcp_servers")
 
 
 def test_a_label_names_one_server_of_a_request() -> None:
@@ -99,12 +99,16 @@ def test_a_label_names_one_server_of_a_request() -> None:
 def test_the_tools_of_a_request_are_limited() -> None:
     check_definitions([declaration(64, 0)] * 2, "tools")
 
-    with pytest.raises(InvalidRequest, match="128 tools"):
+    with pytest.raises(InvalidRequest, match="128 tools") as error:
         check_definitions([declaration(65, 0)] * 2, "tools")
+
+    assert (error.value.param, error.value.code) == ("tools", "too_many_mcp_tools")
 
 
 def test_the_definitions_of_a_request_are_limited() -> None:
     check_definitions([declaration(1, MAX_DEFINITIONS)], "tools")
 
-    with pytest.raises(InvalidRequest, match="1,048,576 bytes"):
+    with pytest.raises(InvalidRequest, match="1,048,576 bytes") as error:
         check_definitions([declaration(1, MAX_DEFINITIONS)] * 2, "tools")
+
+    assert (error.value.param, error.value.code) == ("tools", "too_many_mcp_tools")

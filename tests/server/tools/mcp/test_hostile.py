@@ -28,22 +28,23 @@ def counted(server: Server) -> dict[str, int]:
 
 
 HANGS = "took more than"
+INVALID = "answer is not valid"
 FAULTS = {
     "/wrong-id": ("mcp_protocol_error", HANGS),
     "/hang": ("mcp_protocol_error", HANGS),
     "/endless": ("mcp_protocol_error", HANGS),
     "/flood": ("mcp_protocol_error", "sent more than it may"),
     "/large": ("mcp_protocol_error", "sent more than it may"),
-    "/large-event": ("mcp_protocol_error", ""),
-    "/gzip": ("mcp_protocol_error", ""),
+    "/large-event": ("mcp_protocol_error", "exceeded the 1048576 byte limit"),
+    "/gzip": ("mcp_protocol_error", "Connection closed"),
     "/redirect": ("http_error", "HTTP 307"),
-    "/not-json": ("mcp_protocol_error", ""),
-    "/not-mcp": ("mcp_protocol_error", ""),
+    "/not-json": ("mcp_protocol_error", INVALID),
+    "/not-mcp": ("mcp_protocol_error", INVALID),
     "/html": ("mcp_protocol_error", "content type"),
     "/refuses": ("http_error", "HTTP 401"),
     "/fails": ("http_error", "HTTP 503"),
     "/strange": ("http_error", "HTTP 799 (unknown status)"),
-    "/cut": ("mcp_protocol_error", ""),
+    "/cut": ("mcp_protocol_error", "Connection closed"),
 }
 
 

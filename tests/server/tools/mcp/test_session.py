@@ -11,20 +11,19 @@ import pytest_asyncio
 
 from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
+from server.inbound.hosted import AnswerContext, HostedEntry
 from server.tools.base import ApprovalRequested, ToolProgress
-from server.tools.mcp.approvals import Approvals
-from server.tools.mcp.rules import NEVER
+from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
 from tests.server.tools.mcp.conftest import (
-    AnsweredInMemory,
+    OWNER,
     call,
     context,
     events,
     guard,
+    new_approvals,
     result,
-    seal,
-    unseal,
 )
 
 MakeTool = Callable[..., Any]
@@ -45,7 +44,7 @@ async def tool(request: pytest.FixtureRequest) -> AsyncIterator[McpTool]:
     else:
         url = request.getfixturevalue(f"{request.param}_url")
         server = Server("t", url=url, allow_private=True)
-    tool = McpTool({"t": server}, guard, Approvals(AnsweredInMemory(), seal, unseal))
+    tool = McpTool({"t": server}, guard, new_approvals())
     await tool.start()
     assert tool.problem is None
     yield tool
@@ -311,27 +310,37 @@ async def test_arguments_are_checked_before_approval_is_requested(
 async def test_an_operator_requires_approval_whatever_a_request_says(
     http_url: str, make_tool: MakeTool
 ) -> None:
-    from server.tools.mcp.rules import ALWAYS
-
-    rules = (ALWAYS,)
-    server = Server("t", url=http_url, allow_private=True, approvals=rules)
-    tool = await make_tool(server)
+    tool = await make_tool(Server("t", url=http_url, allow_private=True, approvals=(ALWAYS,)))
 
     session = await tool.open(NEVER_ASK, context())
 
+    assert session.declaration.echo["require_approval"] == "always"
     assert isinstance((await events(session, call("t__count")))[-1], ApprovalRequested)
+
+
+async def test_the_echo_has_what_the_rules_of_operator_and_request_ask_together(
+    http_url: str, make_tool: MakeTool
+) -> None:
+    rules = (ApprovalRule(never=ToolFilter(read_only=True)),)
+    tool = await make_tool(Server("t", url=http_url, allow_private=True, approvals=rules))
+    rule = {"never": {"tool_names": ["count", "add"]}}
+
+    declaration = (await tool.open({**ASK, "require_approval": rule}, context())).declaration
+
+    # `count` is not annotated as one that only reads.
+    assert "functions.t__add" not in declaration.approvals
+    assert declaration.echo["require_approval"] == {"never": {"tool_names": ["add"]}}
 
 
 async def test_an_operator_may_permit_calls_of_requests_that_say_nothing(
     http_url: str, make_tool: MakeTool
 ) -> None:
-    rules = (NEVER,)
-    server = Server("t", url=http_url, allow_private=True, approvals=rules)
-    tool = await make_tool(server)
+    tool = await make_tool(Server("t", url=http_url, allow_private=True, approvals=(NEVER,)))
 
     session = await tool.open(ASK, context())
 
     assert not session.declaration.approvals
+    assert session.declaration.echo["require_approval"] == "never"
     assert not (await result(session, call("t__count"))).failed
     await session.close()
 
@@ -445,6 +454,25 @@ async def test_an_operator_limits_the_time_of_calls(http_url: str, make_tool: Ma
     await session.close()
 
 
+@pytest.mark.parametrize(
+    ("timeouts", "text"),
+    [
+        ({"mcp": 30.0, "mcp.t": 0.1}, "more than 0.1 seconds"),
+        ({"mcp": 0.1, "mcp.t": 30.0}, "done"),
+    ],
+)
+async def test_a_label_has_a_time_limit_of_its_own(
+    timeouts: dict[str, float], text: str, over_http: Server, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(over_http)
+    answer = AnswerContext(owner=OWNER, answer_id="resp_1", timeouts=timeouts, states={})
+    session = await tool.open(NEVER_ASK, answer.of(HostedEntry(tool, NEVER_ASK, "tools.0")))
+
+    # It sleeps for more than a second.
+    assert text in (await result(session, call("t__slow", '{"steps": 120}'))).text
+    await session.close()
+
+
 async def test_the_echo_has_no_secrets(http_url: str, make_tool: MakeTool) -> None:
     url = f"{http_url}?key=hunter2222"
     tool = await make_tool(Server("t", url=url, allow_private=True))
@@ -467,11 +495,3 @@ async def test_nothing_is_cited(over_http: Server, make_tool: MakeTool) -> None:
     session = await (await make_tool(over_http)).open(ASK, context())
 
     assert session.cite(0) is None
-
-
-def test_an_answered_request_is_claimed_once() -> None:
-    answered = AnsweredInMemory()
-
-    claims = [asyncio.run(answered.claim("a", "mcpr_1")) for _ in range(2)]
-
-    assert claims == [True, False]

@@ -15,6 +15,7 @@ from server.errors import InvalidRequest
 from server.store.responses.memory import MemoryStore
 from server.tools.base import HostedTool, ToolResult
 from server.tools.mcp.approvals import Approvals
+from server.tools.mcp.failures import REQUEST_TIMEOUT
 from server.tools.mcp.rules import NEVER
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool, open_mcp
@@ -176,14 +177,17 @@ async def test_nothing_is_left_after_a_stop(
     before = asyncio.all_tasks()
     tool = McpTool({"t": server}, guard, approvals)
     await tool.start()
-    session = await tool.open({**ENTRY, "server_label": "t"}, context(timeout=0.3))
-    await result(session, call("t__add", '{"a": 1}'))
-    await result(session, call("t__hang"))
+    session = await tool.open({**ENTRY, "server_label": "t"}, context())
+    added = await result(session, call("t__add", '{"a": 1}'))
+    # The connection is open, so that the small limit is the call's alone.
+    session._context = context(timeout=0.3)
+    hung = await result(session, call("t__hang"))
 
     await session.close()
     await session.close()
     await tool.stop()
 
+    assert (added.text, hung.fields["error"]["code"]) == ("2", REQUEST_TIMEOUT)
     assert asyncio.all_tasks() == before
 
 

@@ -3,6 +3,8 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -126,11 +128,17 @@ class Service:
             writer.close()
 
 
-@pytest.fixture
-async def service() -> AsyncIterator[tuple[Service, str]]:
+@asynccontextmanager
+async def running() -> AsyncIterator[tuple[Service, str]]:
     service = Service()
     yield service, await service.start()
     service.stop()
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[tuple[Service, str]]:
+    async with running() as service:
+        yield service
 
 
 async def started(kind: type[HttpProvider], url: str) -> HttpProvider:
@@ -165,13 +173,13 @@ async def test_the_documented_answer_is_read(
 
 
 async def request_of(
-    service: tuple[Service, str], kind: type[HttpProvider]
+    service: tuple[Service, str], kind: type[HttpProvider], searched: SearchQuery = QUERY
 ) -> tuple[str, str, dict[str, list[str]], dict[str, str], Any]:
     """Method, path, query, headers and JSON of the request."""
     server, url = service
     server.body = json.dumps(ANSWERS[kind]).encode()
     provider = await started(kind, url)
-    await provider.search(QUERY)
+    await provider.search(searched)
     await provider.stop()
     method, target, headers, body = server.request
     parts = urlsplit(target)
@@ -204,6 +212,23 @@ async def test_the_request_to_tavily(service: tuple[Service, str]) -> None:
     }
 
 
+@pytest.mark.parametrize(("count", "asked"), [(20, 20), (21, 20), (25, 20)])
+async def test_brave_and_tavily_are_asked_for_no_more_than_they_permit(
+    service: tuple[Service, str], count: int, asked: int
+) -> None:
+    searched = replace(QUERY, count=count)
+    _, _, query, _, _ = await request_of(service, BraveProvider, searched)
+    _, _, _, _, body = await request_of(service, TavilyProvider, searched)
+    assert (query["count"], body["max_results"]) == ([str(asked)], asked)
+
+
+async def test_exa_and_you_are_asked_for_all_results(service: tuple[Service, str]) -> None:
+    searched = replace(QUERY, count=25)
+    _, _, _, _, exa = await request_of(service, ExaProvider, searched)
+    _, _, _, _, you = await request_of(service, YouProvider, searched)
+    assert (exa["numResults"], you["count"]) == (25, 25)
+
+
 async def test_the_request_to_exa(service: tuple[Service, str]) -> None:
     method, path, _, headers, body = await request_of(service, ExaProvider)
     assert (method, path, headers["x-api-key"]) == ("POST", "/search", KEY)
@@ -227,6 +252,24 @@ async def test_the_request_to_you(service: tuple[Service, str]) -> None:
         "include_domains": ["a.example", "b.example"],
         "exclude_domains": ["c.example"],
     }
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_all_services_but_searxng_are_asked_through_the_proxy(
+    service: tuple[Service, str], kind: type[HttpProvider]
+) -> None:
+    server, url = service
+    async with running() as (proxy, proxy_url):
+        server.body = proxy.body = json.dumps(ANSWERS[kind]).encode()
+        [provider] = create([f"{kind.name}:{url}"], KEYS, proxy=proxy_url)
+        await provider.start()
+        assert len(await provider.search(QUERY)) == 2
+        await provider.stop()
+    asked, other = (server, proxy) if kind is SearxngProvider else (proxy, server)
+    # A proxy is asked for a whole URL.
+    path = "/" if asked is server else f"{url}/"
+    assert asked.request[1].startswith(path)
+    assert other.request[1] == ""
 
 
 @pytest.mark.parametrize("kind", ANSWERS)

@@ -1,10 +1,12 @@
 """An MCP server that misbehaves as its path says: `python hostile.py PORT`.
 
-It speaks streamable HTTP with JSON responses. `/count` returns how often each path and method of
-JSON-RPC was requested, with the requests' Authorization headers.
+It prints the port once it listens; PORT may be 0. It speaks streamable HTTP with JSON responses.
+`/count` returns how often each path and method of JSON-RPC was requested, with the requests'
+Authorization headers.
 """
 
 import asyncio
+import gzip
 import json
 import sys
 from collections import Counter
@@ -123,7 +125,8 @@ async def large(writer: Writer) -> None:
 
 
 async def cut(writer: Writer) -> None:
-    writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 10\r\n\r\n{")
+    head = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 10"
+    writer.write(head + b"\r\n\r\n{")
     writer.close()
 
 
@@ -140,7 +143,7 @@ FAULTS: dict[str, Fault] = {
         writer, b"data: " + b"x" * (3 << 20) + b"\n\n", 1
     ),
     "/gzip": lambda writer, reply, step: send(
-        writer, 200, JSON, b"\x1f\x8b", "content-encoding: gzip"
+        writer, 200, JSON, gzip.compress(dump(reply)), "content-encoding: gzip"
     ),
     "/redirect": lambda writer, reply, step: send(writer, 307, "text/plain", b"", METADATA),
     "/not-json": lambda writer, reply, step: send(writer, 200, JSON, b"{]"),
@@ -256,6 +259,7 @@ async def serve(reader: asyncio.StreamReader, writer: Writer) -> None:
 
 async def main() -> None:
     server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]))
+    print(server.sockets[0].getsockname()[1], flush=True)  # noqa: T201
     async with server:
         await server.serve_forever()
 

@@ -1,13 +1,18 @@
-"""An MCP server of the SDK: `python tools.py stdio`, or `python tools.py http|sse PORT`."""
+"""An MCP server of the SDK: `python tools.py stdio`, or `python tools.py http|sse PORT`.
+
+Over HTTP it prints the port once it listens; PORT may be 0.
+"""
 
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.utilities.types import Image
 from mcp_types import ToolAnnotations
@@ -115,7 +120,8 @@ def die() -> str:
 
 if sys.argv[1] == "stdio":
     server.run("stdio")
-elif sys.argv[1] == "http":
-    server.run("streamable-http", host="127.0.0.1", port=int(sys.argv[2]))
 else:
-    server.run("sse", host="127.0.0.1", port=int(sys.argv[2]))
+    app = server.streamable_http_app() if sys.argv[1] == "http" else server.sse_app()
+    listener = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+    print(listener.getsockname()[1], flush=True)  # noqa: T201
+    uvicorn.Server(uvicorn.Config(app)).run([listener])
