@@ -221,8 +221,8 @@ class Settings(EngineOptions, ReasoningOptions):
     python_sessions: int = Field(
         64,
         ge=1,
-        description="Python processes that live at once on this machine; where there are more "
-        "sessions, those idle longest lose their variables",
+        description="Python processes that live at once on this machine, beside one that waits for "
+        "the next session; where there are more sessions, those idle longest lose their variables",
     )
     max_running: int | None = Field(
         None,

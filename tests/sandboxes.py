@@ -61,7 +61,7 @@ class _Session:
 
 
 class BareSandbox:
-    """Implements PythonSandbox. failure: raised by `create` and `close` while it is set;
+    """Implements PythonSandbox. failure: raised by `create`, `resume` and `close` while it is set;
     run_failure: by `run`."""
 
     layers: Mapping[str, str] = {}
@@ -87,6 +87,11 @@ class BareSandbox:
         folder = self._root / session
         folder.mkdir(exist_ok=True, parents=True)
         self.sessions.setdefault(session, _Session(folder, limits))
+
+    async def resume(self, session: str, limits: SandboxLimits) -> None:
+        if self.failure is None and not (self._root / session).is_dir():
+            raise NoSuchSession(session)
+        await self.create(session, limits)
 
     async def run(
         self,

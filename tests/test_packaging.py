@@ -25,6 +25,8 @@ from packaging.utils import canonicalize_name
 from adapters import registry
 from server.commands.main import main
 from server.settings import Settings
+from server.tools.python.process_limits import OWN
+from server.tools.python.sandbox import SandboxLimits
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("harmony", "adapters", "server", "demo")
@@ -252,15 +254,32 @@ def test_every_image_and_the_makefile_install_the_hosted_tools() -> None:
         assert {"python-tools", "mcp"} <= set(extras.split(","))
 
 
+def copies(dockerfile: str) -> list[tuple[list[str], str]]:
+    """The sources and the target of each instruction that copies."""
+    lines = re.findall(r"^COPY (.+)$", dockerfile, re.MULTILINE)
+    return [(line.split()[:-1], line.split()[-1]) for line in lines]
+
+
 def test_the_image_gets_every_file_that_the_build_reads() -> None:
-    copied = {
-        source
-        for line in re.findall(r"^COPY (.+)$", DOCKERFILE, re.MULTILINE)
-        for source in line.split()[:-1]
-    }
+    copied = {source for sources, _ in copies(DOCKERFILE) for source in sources}
     sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().split() if line[0] == "!"}
     needed = {*PACKAGES, "docs", *ROOT_FILES} - {"Makefile"}
-    assert copied == sent == needed
+    assert copied - {"harmony/data/LICENSE*"} == sent == needed
+
+
+def test_the_licences_are_there_when_the_dependencies_are_installed(tmp_path: Path) -> None:
+    """setuptools warns of a pattern without a file, and refuses it from 2027 on."""
+    before, install, _ = DOCKERFILE.partition('".${EXTRAS}"')
+    assert install
+    for patterns, target in copies(before):
+        folder = tmp_path / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for source in (path for pattern in patterns for path in ROOT.glob(pattern)):
+            shutil.copy(source, folder)
+    build = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('.')"
+    command = [sys.executable, "-W", "error", "-c", build]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
 
 
 class Health(http.server.BaseHTTPRequestHandler):
@@ -332,6 +351,11 @@ def test_the_compose_file_is_valid() -> None:
 
 SERVICES = sorted(COMPOSE["services"].items())
 NAMES = [name for name, _ in SERVICES]
+GATEWAYS = [
+    name
+    for name, one in SERVICES
+    if one["image"].startswith("gpt-oss-server") and name != "python-sandbox"
+]
 
 
 @pytest.mark.parametrize(("_", "service"), SERVICES, ids=NAMES)
@@ -360,10 +384,33 @@ def test_the_memory_and_processes_of_a_container_are_bounded_by_variables(
     assert re.fullmatch(r"\$\{[A-Z]+_PIDS:-\d+\}", service["pids_limit"])
 
 
-@pytest.mark.parametrize(("name", "service"), SERVICES, ids=NAMES)
-def test_a_server_starts_with_a_key_alone(name: str, service: Any) -> None:
-    if str(service["image"]).startswith("gpt-oss-server") and name != "python-sandbox":
-        assert service["environment"]["GPT_OSS_API_KEY"].startswith("${GPT_OSS_API_KEY:?")
+def test_the_gateways_are_found() -> None:
+    assert GATEWAYS == ["demo", "gateway-1", "gateway-2", "server"]
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_a_server_starts_with_a_key_alone(name: str) -> None:
+    key = COMPOSE["services"][name]["environment"]["GPT_OSS_API_KEY"]
+    assert key.startswith("${GPT_OSS_API_KEY:?")
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_a_gateway_serves_the_playground_where_that_is_asked_for(name: str) -> None:
+    environment = COMPOSE["services"][name]["environment"]
+    assert environment["GPT_OSS_PLAYGROUND"] == "${GPT_OSS_PLAYGROUND:-}"
+
+
+def test_the_compose_file_passes_on_the_variables_that_are_named_beside_its_commands() -> None:
+    sections = [
+        section
+        for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for section in re.split(r"^#+ ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        if "docker compose " in section
+    ]
+    named = {name for section in sections for name in re.findall(r"\bGPT_OSS_\w+", section)}
+    passed_on = set(re.findall(r"\$\{(GPT_OSS_\w+)", (ROOT / "docker-compose.yml").read_text()))
+    assert "GPT_OSS_API_KEY" in named
+    assert named - passed_on == set()
 
 
 def test_the_password_of_the_database_has_no_default() -> None:
@@ -380,6 +427,31 @@ def test_python_code_of_the_model_has_no_way_out() -> None:
     assert "volumes" not in service
     for name in ("demo", "server", "gateway-1", "gateway-2"):
         assert "sandbox" in COMPOSE["services"][name]["networks"]
+
+
+def default_of(text: str, variable: str) -> int:
+    """The default of a variable whose name ends so, in a part of the Compose file."""
+    found = re.search(rf"\$\{{[A-Z]+_{variable}:-(\d+)\}}", text)
+    assert found is not None
+    return int(found[1])
+
+
+@pytest.mark.parametrize("name", [*GATEWAYS, "python-sandbox"])
+def test_sessions_leave_processes_to_the_server_in_their_container(name: str) -> None:
+    service = COMPOSE["services"][name]
+    sessions = service["environment"].get("GPT_OSS_PYTHON_SESSIONS", service.get("command"))
+    # With the guard of each, and with the process that waits.
+    each = SandboxLimits().processes + OWN + 1
+    most = (default_of(sessions, "SESSIONS") + 1) * each
+    assert most < 0.9 * default_of(service["pids_limit"], "PIDS")
+
+
+def test_sessions_in_a_container_of_their_own_have_another_user_than_gateways() -> None:
+    (service,) = services("tools").values()
+    user, _, group = service["user"].partition(":")
+    (image,) = re.findall(r"^USER (\d+)$", DOCKERFILE, re.MULTILINE)
+    assert user != image
+    assert f"/sessions:uid={user},gid={group},mode=0711,size=8g" in service["tmpfs"]
 
 
 def test_what_compiles_may_load_it_from_memory() -> None:

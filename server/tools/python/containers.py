@@ -162,9 +162,13 @@ class ContainerService:
         return replace(container, last_active_at=int(now))
 
     async def find(self, owner: str, container_id: str) -> Container | None:
-        """The owner's container, if it still runs; this counts as activity."""
+        """The owner's container, if it runs and this sandbox has it; this counts as activity."""
         with suppress(NotFound):
-            return await self.get(owner, container_id)
+            container = await self.get(owner, container_id)
+            # A sandbox that is away now may have it; the next call finds out.
+            with suppress(Unavailable):
+                await self._opened_session(container)
+            return container
         return None
 
     async def list(self, owner: str, query: ContainerFilter) -> ContainerPage:
@@ -296,9 +300,6 @@ class ContainerService:
         if listing == use.listing:
             return ()
         known = await self._store.files(container_id)
-        if known and not listing:
-            # The sandbox has been restarted, as a rule: its folder gets the uploads again.
-            self._opened[container_id] = set()
         found = changes(container_id, known, listing, int(self._now()))
         if found.written or found.removed:
             await self._store.change_files(container_id, found.written, found.removed)
@@ -355,7 +356,7 @@ class ContainerService:
             options.idle_minutes,
             options.memory_limit,
         )
-        await self._opened_session(container)
+        await self._opened_session(container, is_new=True)
         # One that was deleted meanwhile may have had the same id.
         self._opened[container_id] = set()
         async with self._creating.setdefault(owner, asyncio.Lock()):
@@ -374,13 +375,18 @@ class ContainerService:
                 RETRY_SECONDS,
             )
 
-    async def _opened_session(self, container: Container) -> None:
-        """Make sure that the sandbox has the session: it may have been restarted."""
+    async def _opened_session(self, container: Container, *, is_new: bool = False) -> None:
+        """Make sure that the sandbox has the session: it may have been restarted.
+
+        Raises NotFound where the session is lost, or in the sandbox of another gateway: in a new
+        folder, all files would seem to be deleted.
+        """
         limits = replace(self.limits.sandbox, memory=MEMORY[container.memory_limit])
         # Before the call, so that a session that is made although the call fails is closed later.
         self._opened.setdefault(container.id, set())
+        sandbox = self.sandbox
         with translated():
-            await self.sandbox.create(container.id, limits)
+            await (sandbox.create if is_new else sandbox.resume)(container.id, limits)
 
     async def _close(self, container_id: str) -> None:
         """End a session. One that cannot be ended now is ended by a later check."""

@@ -17,6 +17,11 @@ MOST_FRAME = 8 << 20
 """Bytes of the largest frame: an image of 4 MiB and its JSON."""
 LEAST = 1 << 10
 """Bytes of the limit that an image, a result or a traceback takes at least."""
+SMALL_FRAME = 1 << 10
+"""Bytes of the largest frame that may be a cell's last one."""
+_FRAMES = 8
+"""Bytes of frames that are decoded for each byte of output. JSON writes a character of one byte as
+six, and one of four bytes as twelve."""
 _MOST_FIELDS = 8
 _BEGINNINGS = '"tfn'
 """How texts, true, false and null begin."""
@@ -40,8 +45,8 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def feed(self, content: bytes) -> Iterator[dict[str, Any]]:
-        """The frames that the bytes complete. Raises InvalidFrame."""
+    def feed(self, content: bytes) -> Iterator[bytes]:
+        """The frames that the bytes complete, for `parse`. Raises InvalidFrame."""
         self._buffer += content
         while len(self._buffer) >= 4:
             size = int.from_bytes(self._buffer[:4], "big")
@@ -51,10 +56,10 @@ class FrameReader:
                 return
             frame = bytes(self._buffer[4 : 4 + size])
             del self._buffer[: 4 + size]
-            yield _parse(frame)
+            yield frame
 
 
-def _parse(content: bytes) -> dict[str, Any]:
+def parse(content: bytes) -> dict[str, Any]:
     """The object of a frame, as the worker writes it. Raises InvalidFrame.
 
     Its values are texts and literals. Millions of other values would block the server for seconds,
@@ -146,11 +151,18 @@ class Budget:
     """Counts the output of a cell, and drops what is over the limit.
 
     An image, a result and a traceback count for LEAST bytes at least: each is an event of its own,
-    so that many small ones would take much more than their bytes.
+    so that many small ones would take much more than their bytes. Frames count whatever is kept of
+    them: each large one blocks the server for as long as it takes to decode it.
     """
 
     def __init__(self, most: int) -> None:
         self._left = most
+        self._frames = max(_FRAMES * most, MOST_FRAME)
+
+    def take_frame(self, size: int) -> bool:
+        """Whether a frame of so many bytes is to be decoded: it may be the last, or be kept."""
+        self._frames -= size
+        return size <= SMALL_FRAME or (self._left > 0 and self._frames >= 0)
 
     def take(self, event: OutputText | OutputImage) -> OutputText | OutputImage | None:
         """The event as far as it is within the limit; None if nothing is left of it."""

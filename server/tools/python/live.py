@@ -16,6 +16,7 @@ from server.tools.python.frames import (
     InvalidFrame,
     Output,
     event_of,
+    parse,
     request,
 )
 from server.tools.python.sandbox import (
@@ -44,7 +45,7 @@ _SIGNALS = {9: "it was killed", 11: "it crashed (SIGSEGV)", 6: "it aborted", 24:
 
 
 class LiveProcess:
-    """A process that runs cells. Made by `start`."""
+    """A process that runs cells. Made by `spawn`; `ready` comes before the first cell."""
 
     def __init__(self, guard: Guard, descriptors: "_Descriptors", folder: str | None) -> None:
         self._guard = guard
@@ -57,31 +58,21 @@ class LiveProcess:
         self._ended = self._loop.create_task(guard.wait())
 
     @classmethod
-    async def start(cls, process: Process, layers: Layers) -> "LiveProcess":
-        """Start a process and wait until it can run cells.
+    async def spawn(cls, process: Process, layers: Layers) -> "LiveProcess":
+        """Start a process, which may not run Python yet; none is left if the caller is cancelled.
 
-        Raises SandboxUnavailable, with what the process wrote to stderr.
+        Raises SandboxUnavailable.
         """
         spawning = asyncio.ensure_future(cls._spawn(process, layers))
         try:
-            live = await completed(spawning)
+            return await completed(spawning)
         except asyncio.CancelledError:
             if not spawning.cancelled() and spawning.exception() is None:
                 await spawning.result().kill("")
             raise
-        try:
-            await asyncio.wait_for(live._ready(), READY_SECONDS)
-        except (InvalidFrame, TimeoutError) as error:
-            await live.kill("")
-            raise SandboxUnavailable(f"the Python process does not start: {error}") from error
-        except BaseException:
-            await live.kill("")
-            raise
-        return live
 
     @classmethod
     async def _spawn(cls, process: Process, layers: Layers) -> "LiveProcess":
-        """Start a process, which may not run Python yet. Raises SandboxUnavailable."""
         descriptors, ends = _Descriptors.make()
         try:
             guard = await _start_guard(process, layers, ends)
@@ -94,6 +85,21 @@ class LiveProcess:
             ends.close()
         folder = None if layers.bubblewrap else str(process.folders.data)
         return cls(guard, descriptors, folder)
+
+    async def ready(self) -> None:
+        """Wait until it can run cells. It is ended where that fails, or the caller is cancelled.
+
+        Raises SandboxUnavailable, with what the process wrote to stderr.
+        """
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self._ready()
+        except (InvalidFrame, TimeoutError) as error:
+            await self.kill("")
+            raise SandboxUnavailable(f"the Python process does not start: {error}") from error
+        except BaseException:
+            await self.kill("")
+            raise
 
     @property
     def pid(self) -> int:
@@ -150,7 +156,7 @@ class LiveProcess:
             outputs, frames, ended = self._descriptors.read()
             stderr = (stderr + outputs["stderr"])[-_CHUNK:]
             for frame in self._frames.feed(frames):
-                if frame.get("event") != "ready":
+                if parse(frame).get("event") != "ready":
                     raise InvalidFrame("it sent something else first")
                 return
             if ended:
@@ -173,7 +179,7 @@ class LiveProcess:
         outputs, frames, ended = self._descriptors.read()
         events = running.text(outputs)
         for frame in self._frames.feed(frames):
-            event = event_of(frame, running.id)
+            event = running.event(frame)
             if not isinstance(event, CellEnd):
                 events += running.within(event)
                 continue
@@ -269,8 +275,14 @@ class _Cell:
                 events += self.within(OutputText(name, text))
         return events
 
-    def within(self, event: OutputText | OutputImage) -> list[CellEvent]:
+    def event(self, frame: bytes) -> CellEvent | None:
+        """The event of a frame; None for one of which nothing would be kept."""
+        return event_of(parse(frame), self.id) if self._budget.take_frame(len(frame)) else None
+
+    def within(self, event: OutputText | OutputImage | None) -> list[CellEvent]:
         """The event as far as it is within the limit of output."""
+        if event is None:
+            return []
         if isinstance(event, OutputText) and self._folder and event.stream not in self._streams:
             event = OutputText(event.stream, event.text.replace(self._folder, DATA))
         kept = self._budget.take(event)

@@ -47,8 +47,9 @@ _CHUNK = 1 << 18
 class ProcessSandbox:
     """Runs sessions as confined processes, and has one process ready for the next session.
 
-    root: the folder of all sessions' folders. most: processes that live at once. Where there are
-    more sessions, those that were idle longest lose their process, and with it their variables.
+    root: the folder of all sessions' folders. most: processes that live at once, beside the one
+    that is ready. Where there are more sessions, those that were idle longest lose their process,
+    and with it their variables.
     layers: for tests; by default those that work here are found out.
     """
 
@@ -115,23 +116,26 @@ class ProcessSandbox:
                     await task
         if self._watch is not None:
             await self._watch.stop()
-        lives = [each.live for each in self._sessions.values() if each.live]
-        await asyncio.gather(*(live.kill("the server stops") for live in lives))
+        await asyncio.gather(*(_end(each) for each in self._sessions.values()))
         if self._warm is not None:
             warm, self._warm = self._warm, None
             await self._discard(warm)
 
     async def create(self, session: str, limits: SandboxLimits) -> None:
         """Make the session's folder. Its process starts with the first cell. Idempotent."""
-        if self._problem is not None:
-            raise SandboxUnavailable(self._problem)
-        if not SESSION_ID.fullmatch(session):
-            raise ValueError(f"{session!r} is no session id")
+        self._check_id(session)
         if session not in self._sessions:
             # Not on a thread: two calls at once would make two folders.
-            self._sessions[session] = self._find(session, limits)
-            if self._watch is not None:  # else it will begin with this session
-                self._watch.note_added()
+            self._add(session, self._find(session, limits) or self._make(session, limits))
+
+    async def resume(self, session: str, limits: SandboxLimits) -> None:
+        """Find the session's folder, which an earlier process may have made. Idempotent."""
+        self._check_id(session)
+        if session not in self._sessions:
+            found = self._find(session, limits)
+            if found is None:
+                raise NoSuchSession(session)
+            self._add(session, found)
 
     async def run(
         self,
@@ -196,13 +200,11 @@ class ProcessSandbox:
         """Kill the session's processes and delete its folder. Idempotent."""
         if not SESSION_ID.fullmatch(session):
             return
-        record = self._sessions.pop(session, None)
-        if record is None:
-            if not self._folders.has(session):
-                return
-            record = self._find(session, SandboxLimits())
-        record.closed = True
+        record = self._sessions.pop(session, None) or self._find(session, SandboxLimits())
         self._folders.forget(session)
+        if record is None:
+            return
+        record.closed = True
         async with record.moving:
             await self._discard(record)
 
@@ -210,10 +212,7 @@ class ProcessSandbox:
 
     async def _process_of(self, record: Session) -> LiveProcess:
         """The session's process, which is started if there is none."""
-        if record.closed:
-            raise NoSuchSession("the session was closed")
-        if self._problem is not None:
-            raise SandboxUnavailable(self._problem)
+        self._check_open(record)
         if record.live is not None and record.live.alive:
             return record.live
         if record.live is not None:
@@ -222,28 +221,49 @@ class ProcessSandbox:
         await self._make_room()
         # A cancellation in the middle would leave two sessions with one folder.
         if not await completed(self._adopt(record)):
-            record.live = await self._launch(record)
+            await self._launch(record)
         record.ran = True
-        if self._warm is None and (self._warming is None or self._warming.done()):
-            self._warming = asyncio.create_task(self._refill())
+        self._refill_soon()
         assert record.live is not None
         return record.live
 
-    async def _launch(self, record: Session) -> LiveProcess:
+    async def _launch(self, record: Session) -> None:
+        """Start the record's process, and wait until it can run cells.
+
+        `moving` is held until the record has the process: whoever closes the session or stops the
+        sandbox meanwhile waits for that, and ends it. Later on, the process is found at once.
+        """
         async with self._starting:
-            # The thread would go on after a cancellation, while the folder is deleted.
-            folders = await completed(asyncio.to_thread(_empty_folders, record))
-            process = await asyncio.to_thread(self._describe, record, folders)
-            return await LiveProcess.start(process, self._layers)
+            async with record.moving:
+                self._check_open(record)
+                # The thread would go on after a cancellation, while the folder is deleted.
+                folders = await completed(asyncio.to_thread(_empty_folders, record))
+                process = await asyncio.to_thread(self._describe, record, folders)
+                live = record.live = await LiveProcess.spawn(process, self._layers)
+            try:
+                await live.ready()
+            except BaseException as error:
+                record.live = None
+                if isinstance(error, SandboxUnavailable):
+                    self._check_open(record)
+                raise
+
+    def _check_open(self, record: Session) -> None:
+        """Raises NoSuchSession or SandboxUnavailable where the record may have no process."""
+        if record.closed:
+            raise NoSuchSession("the session was closed")
+        if self._problem is not None:
+            raise SandboxUnavailable(self._problem)
 
     def _describe(self, record: Session, folders: Folders) -> Process:
         wrapped = self._layers.bubblewrap is not None
         temporary = TEMPORARY if wrapped else str(folders.temporary)
+        shared = None if wrapped or self._layers.user else self._most
         return Process(
             command=(sys.executable, "-I", str(WORKER)),
             folders=folders,
             environment=environment(temporary),
-            limits=kernel_limits(record.limits, alone=wrapped or self._layers.user),
+            limits=kernel_limits(record.limits, sessions=shared),
             user=record.user,
             core=next(self._cores),
         )
@@ -267,11 +287,17 @@ class ProcessSandbox:
     async def _start_warm(self) -> Session:
         record = self._new(SandboxLimits())
         try:
-            record.live = await self._launch(record)
+            await self._launch(record)
         except BaseException:
             await self._discard(record)
             raise
         return record
+
+    def _refill_soon(self) -> None:
+        """Let another process wait, if none does and none begins to."""
+        is_waiting = self._warm is not None or (self._warming and not self._warming.done())
+        if self._problem is None and not is_waiting:
+            self._warming = asyncio.create_task(self._refill())
 
     async def _refill(self) -> None:
         try:
@@ -285,29 +311,49 @@ class ProcessSandbox:
         if warm is None or record.ran or record.uploads or record.limits != warm.limits:
             return False
         self._warm = None
-        if warm.live is None or not warm.live.alive:
-            await self._discard(warm)
-            return False
         async with record.moving:
             name = next((n for n, each in self._sessions.items() if each is record), None)
-            if name is None or record.uploads:
-                self._warm = warm
+            is_usable = self._problem is None and warm.live is not None and warm.live.alive
+            if name is None or not is_usable or record.uploads:
+                # It does not wait again: by now another one may, which nobody would know any more.
+                await self._discard(warm)
                 return False
-            await asyncio.to_thread(_move, record, warm, self._folders, name)
+            await asyncio.to_thread(_move, record, warm)
+            left, record.folder = record.folder, warm.folder
+            record.user, record.live = warm.user, warm.live
+            # A session that was closed meanwhile has no link, or another session of its name has.
+            if not record.closed:
+                self._folders.give(name, record.folder)
             warm.held.close()
-            record.folder, record.user, record.live = warm.folder, warm.user, warm.live
+            await _remove(left)
         return True
 
     # Folders
 
-    def _find(self, session: str, limits: SandboxLimits) -> Session:
-        """The session with its folder of before, or with a new one."""
+    def _check_id(self, session: str) -> None:
+        """Raises SandboxUnavailable, and ValueError for what is no session id."""
+        if self._problem is not None:
+            raise SandboxUnavailable(self._problem)
+        if not SESSION_ID.fullmatch(session):
+            raise ValueError(f"{session!r} is no session id")
+
+    def _add(self, session: str, record: Session) -> None:
+        self._sessions[session] = record
+        if self._watch is not None:  # else it will begin with this session
+            self._watch.note_added()
+
+    def _make(self, session: str, limits: SandboxLimits) -> Session:
+        """The session with a new folder."""
+        record = self._new(limits)
+        self._folders.give(session, record.folder)
+        record.held.close()
+        return record
+
+    def _find(self, session: str, limits: SandboxLimits) -> Session | None:
+        """The session with its folder of before; None if it has none."""
         folder = self._folders.find(session)
         if folder is None:
-            record = self._new(limits)
-            self._folders.give(session, record.folder)
-            record.held.close()
-            return record
+            return None
         user = Folders.below(folder).data.stat().st_uid if self._layers.user else None
         return Session(limits, folder, user, ran=True, lost=True)
 
@@ -326,11 +372,26 @@ class ProcessSandbox:
         if record.live is not None:
             await record.live.kill("the session was closed")
         try:
-            await asyncio.to_thread(files_of.remove, record.folder)
-        except OSError as error:
-            logger.warning("A session's folder is left behind: %s", error)
+            await _remove(record.folder)
         finally:
             record.held.close()
+
+
+async def _end(record: Session) -> None:
+    """End the process of a session, also one that it gets at this moment."""
+    if record.live is not None:
+        # At once; `moving` may be held for a while.
+        record.live.end("the server stops")
+    async with record.moving:
+        if record.live is not None:
+            await record.live.kill("the server stops")
+
+
+async def _remove(folder: Path) -> None:
+    try:
+        await asyncio.to_thread(files_of.remove, folder)
+    except OSError as error:
+        logger.warning("A session's folder is left behind: %s", error)
 
 
 def _open(folder: Path, path: str, opened: ExitStack) -> int:
@@ -359,13 +420,11 @@ def _empty_folders(record: Session) -> Folders:
     return folders
 
 
-def _move(record: Session, warm: Session, folders: SessionFolders, session: str) -> None:
-    """Give a session the folder of the process that it gets, with its uploaded files."""
+def _move(record: Session, warm: Session) -> None:
+    """Move a session's uploaded files to the folder of the process that it gets."""
     for folder, below, files in os.walk(record.data):
         if warm.user is not None:
             for each in (*below, *files):
                 os.chown(Path(folder, each), warm.user, warm.user, follow_symlinks=False)
     for each in os.listdir(record.data):
         os.rename(record.data / each, warm.data / each)
-    folders.give(session, warm.folder)
-    files_of.remove(record.folder)

@@ -11,8 +11,10 @@ _CPU_SECONDS = 3600
 _OPEN_FILES = 256
 _RESERVED = 1 << 31
 """Bytes of addresses beside the memory: of shared libraries, and of arenas that are not used."""
-_OTHERS = 256
-"""Processes of this user beside the session's, where sessions have no user of their own."""
+OWN = 4
+"""Processes of a session beside those that count for its limit: the guard's child, bubblewrap's."""
+_ELSEWHERE = 512
+"""Processes of this user in other containers: the kernel counts them, and nobody sees them here."""
 
 
 def usable_cores() -> list[int | None]:
@@ -20,14 +22,21 @@ def usable_cores() -> list[int | None]:
     return [*sorted(os.sched_getaffinity(0))] if hasattr(os, "sched_getaffinity") else [None]
 
 
-def kernel_limits(limits: SandboxLimits, *, alone: bool) -> dict[str, int]:
-    """Resource limits of each process. alone: whether no other process has the same user."""
-    others = 4 if alone else _OTHERS + _threads_of_user()
+def kernel_limits(limits: SandboxLimits, *, sessions: int | None) -> dict[str, int]:
+    """Resource limits of each process.
+
+    sessions: how many may run at once as the same user; None: each has a user of its own. The
+    kernel counts all processes of a user together, so that without room for those of the others a
+    session could start no thread because of them. With more room than that, a program that forks
+    without end would take what the container has before `Watch` ends it.
+    """
+    each = limits.processes + OWN
+    others = 0 if sessions is None else sessions * each + _ELSEWHERE + _threads_of_user()
     return {
         "DATA": limits.memory,
         "AS": limits.memory + _RESERVED,
         "FSIZE": limits.disk,
-        "NPROC": limits.processes + others,
+        "NPROC": each + others,
         "CPU": _CPU_SECONDS,
         "NOFILE": _OPEN_FILES,
         "CORE": 0,
@@ -38,7 +47,7 @@ def kernel_limits(limits: SandboxLimits, *, alone: bool) -> dict[str, int]:
 
 
 def _threads_of_user() -> int:
-    """The processes and threads of this user on this machine."""
+    """The processes and threads of this user, as far as they can be seen from here."""
     count = 0
     for entry in os.scandir("/proc"):
         with suppress(OSError):

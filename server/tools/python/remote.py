@@ -88,6 +88,10 @@ class RemoteSandbox:
         """Make the session's folder. Idempotent."""
         await self._call("PUT", _path(session), json=encode_limits(limits))
 
+    async def resume(self, session: str, limits: SandboxLimits) -> None:
+        """Find the session that was created. Idempotent."""
+        await self._call("POST", _path(session), json=encode_limits(limits))
+
     async def run(
         self,
         session: str,

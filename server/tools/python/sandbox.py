@@ -120,6 +120,13 @@ class PythonSandbox(Protocol):
         """
         ...
 
+    async def resume(self, session: str, limits: SandboxLimits) -> None:
+        """Find the session that was created, maybe by an earlier process. Idempotent.
+
+        Raises NoSuchSession if this sandbox does not have it, and ValueError as `create` does.
+        """
+        ...
+
     def run(self, session: str, code: str, timeout: float) -> AsyncGenerator[CellEvent, None]:
         """Run a cell; `CellEnd` is the last event. Cells of a session run one after another.
 

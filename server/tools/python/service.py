@@ -3,6 +3,7 @@
     GET    /health                            whether the service runs; needs no key
     GET    /status                            why sessions cannot run, and the layers
     PUT    /sessions/{session}                make a session; the body has its limits
+    POST   /sessions/{session}                find one that was made; the body has its limits
     DELETE /sessions/{session}                close it
     POST   /sessions/{session}/cells          run `code` for `timeout` seconds; JSON lines
     GET    /sessions/{session}/files          its files
@@ -68,6 +69,7 @@ def create_service(sandbox: PythonSandbox, key: str | None) -> Starlette:
             Route("/health", _health),
             route("/status", "GET", _status),
             route("/sessions/{session}", "PUT", _create),
+            route("/sessions/{session}", "POST", _resume),
             route("/sessions/{session}", "DELETE", _close),
             route("/sessions/{session}/cells", "POST", _run),
             route("/sessions/{session}/files", "GET", _files),
@@ -117,11 +119,21 @@ async def _status(sandbox: PythonSandbox, _: Request) -> Response:
 
 
 async def _create(sandbox: PythonSandbox, request: Request) -> Response:
-    session = request.path_params["session"]
+    await sandbox.create(_session(request), decode_limits(await _json(request)))
+    return Response(status_code=204)
+
+
+async def _resume(sandbox: PythonSandbox, request: Request) -> Response:
+    await sandbox.resume(_session(request), decode_limits(await _json(request)))
+    return Response(status_code=204)
+
+
+def _session(request: Request) -> str:
+    """The session of the path. Raises InvalidBody for what is no session id."""
+    session: str = request.path_params["session"]
     if not SESSION_ID.fullmatch(session):
         raise InvalidBody(f"{session!r} is no session id")
-    await sandbox.create(session, decode_limits(await _json(request)))
-    return Response(status_code=204)
+    return session
 
 
 async def _close(sandbox: PythonSandbox, request: Request) -> Response:

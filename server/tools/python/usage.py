@@ -17,23 +17,27 @@ class Usage:
     processes: int
 
 
-def processes_below(root: int) -> list[int]:
-    """The processes that descend from one, without it."""
+def processes_below(root: int, most: int = _MOST_PROCESSES) -> list[int]:
+    """The processes that descend from one, without it. most: where there are more, only a part."""
     found: list[int] = []
     pending = [root]
-    while pending and len(found) < _MOST_PROCESSES:
+    while pending and len(found) <= most:
         children = list(_children(pending.pop()))
         found += children
         pending += children
     return found
 
 
-def measure(root: int, most_memory: int) -> Usage:
+def measure(root: int, most_memory: int, most_processes: int) -> Usage:
     """What the processes below a guard use. Processes that end meanwhile are left out.
 
-    most_memory: beyond this sum, pages that processes share are counted once.
+    most_memory: beyond this sum, pages that processes share are counted once. most_processes: of
+    more, only a part is counted, and no memory. A program that forks without end would otherwise be
+    faster than its count.
     """
-    pids = processes_below(root)
+    pids = processes_below(root, most_processes)
+    if len(pids) > most_processes:
+        return Usage(0, len(pids))
     memory, threads = 0, 0
     for pid in pids:
         status = _fields(f"/proc/{pid}/status")

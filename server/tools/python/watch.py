@@ -16,6 +16,7 @@ from contextlib import closing, suppress
 from server.threads import completed
 from server.tools.python import folder as files_of
 from server.tools.python.live import LiveProcess
+from server.tools.python.process_limits import OWN
 from server.tools.python.session import Session
 from server.tools.python.usage import deleted_files, measure
 
@@ -65,8 +66,8 @@ class Watch:
             for session in self._due(number):
                 try:
                     reason = await check(session)
-                except OSError as error:
-                    # Such as too many open files: the next round looks again.
+                except (OSError, RuntimeError) as error:
+                    # Such as too many open files or threads: the next round looks again.
                     logger.warning("The limits of a Python session cannot be checked: %s", error)
                 else:
                     self._end(session, reason)
@@ -201,10 +202,10 @@ def _excess(session: Session) -> str | None:
     live, limits = session.live, session.limits
     if live is None or not live.alive:
         return None
-    used = measure(live.pid, limits.memory)
+    most = limits.processes + OWN
+    used = measure(live.pid, limits.memory, most)
     if used.memory > limits.memory:
         return f"it used more memory than {limits.memory >> 20} MiB"
-    # The guard's child, and bubblewrap's processes.
-    if used.processes > limits.processes + 4:
+    if used.processes > most:
         return f"it had more processes and threads than {limits.processes}"
     return None

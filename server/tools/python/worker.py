@@ -52,6 +52,8 @@ class Channel:
         self._requests = requests
         self._events = events
         self._lock = threading.Lock()
+        self._beginning = threading.Lock()
+        self._interrupted: str | None = None
         self.cell: str | None = None
         """The cell that runs."""
 
@@ -59,6 +61,18 @@ class Channel:
         """The next request; None after the last one."""
         header = self._read(4)
         return json.loads(self._read(int.from_bytes(header, "big"))) if header else None
+
+    def begin(self, cell: str) -> bool:
+        """Note that a cell runs from now on. Returns whether it was interrupted before."""
+        with self._beginning:
+            self.cell = cell
+            return self._interrupted == cell
+
+    def interrupt(self, cell: str) -> bool:
+        """Whether a cell runs, so that a signal reaches it. Otherwise `begin` will know."""
+        with self._beginning:
+            self._interrupted = cell
+            return self.cell == cell
 
     def send(self, event: str, **fields: Any) -> None:
         """Send an event of the cell that runs; drop it if none does."""
@@ -245,17 +259,22 @@ def serve(channel: Channel, shell: Shell) -> None:
 
 
 def _run(channel: Channel, shell: Shell, cell: str, code: str) -> None:
-    channel.cell = cell
     process = os.getpid()
     raised = True
     try:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        result = shell.run_cell(code, store_history=True)  # type: ignore[no-untyped-call]
-        raised = not result.success
+        try:
+            # Before the cell is known to run: from then on, the signal may come.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            if channel.begin(cell):
+                raise KeyboardInterrupt
+            result = shell.run_cell(code, store_history=True)  # type: ignore[no-untyped-call]
+            raised = not result.success
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
-        send_text(channel, "error", "KeyboardInterrupt\n")
-    finally:
+        # It may have come in the line above, before signals were ignored.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        send_text(channel, "error", "KeyboardInterrupt\n")
     flush()
     if os.getpid() == process:
         channel.send("end", raised=raised)
@@ -268,7 +287,7 @@ def _receive(channel: Channel, cells: "queue.SimpleQueue[tuple[str, str] | None]
     while (request := channel.receive()) is not None:
         if "interrupt" not in request:
             cells.put((request["cell"], request["code"]))
-        elif request["interrupt"] == channel.cell:
+        elif channel.interrupt(request["interrupt"]):
             signal.pthread_kill(main, signal.SIGINT)
     cells.put(None)
 

@@ -48,6 +48,7 @@ def main() -> None:
 def _become(command: list[str], descriptors: dict[int, int]) -> None:
     """Replace this process with the program."""
     try:
+        _offer_to_the_kernel()
         os.setpgid(0, 0)
         end_with_parent()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD):
@@ -62,6 +63,15 @@ def _become(command: list[str], descriptors: dict[int, int]) -> None:
     except OSError as error:
         os.write(2, f"{command[0]}: {error}\n".encode())
     os._exit(NOT_STARTED)
+
+
+def _offer_to_the_kernel() -> None:
+    """Let the kernel end this process first where memory ends: the server may share its cgroup.
+
+    Not the guard, which ends what the program leaves behind. To raise the value needs no right.
+    """
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def _above(source: int) -> int:

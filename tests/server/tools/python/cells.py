@@ -3,7 +3,8 @@
 import asyncio
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,46 @@ async def started(root: Path, **options: Any) -> ProcessSandbox:
         await sandbox.stop()
         pytest.skip(sandbox.problem)
     return sandbox
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("*")}
+
+
+def runs(pid: int) -> bool:
+    """Whether the process has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def turns() -> None:
+    """Let other tasks run as far as they get without waiting for a thread or a process."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+class Held:
+    """A function that waits on its thread until it may go on. results: what it returned."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._loop = asyncio.get_running_loop()
+        self.began, self.go_on = asyncio.Event(), threading.Event()
+        self.results: list[Any] = []
+
+    def __call__(self, *arguments: Any) -> Any:
+        self._loop.call_soon_threadsafe(self.began.set)
+        self.go_on.wait(30)
+        self.results.append(self._function(*arguments))
+        return self.results[-1]
+
+    async def cancelled_in(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task while it waits for the function, which then goes on."""
+        await self.began.wait()
+        task.cancel()
+        await turns()
+        self.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task

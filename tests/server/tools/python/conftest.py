@@ -123,8 +123,12 @@ def running(name: str, *, variables: dict[str, str] | None = None) -> Iterator[B
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            process.wait(60)
-            subprocess.run(["rm", "-rf", str(folder)], check=True)
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+                process.wait()
+                subprocess.run(["rm", "-rf", str(folder)], check=True)
 
 
 def as_nobody(command: list[str]) -> list[str]:
@@ -164,10 +168,11 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
     with running(request.param) as found:
         assert found.problem is None
         found.create("attacker")
-        victim = found.create("victim")
+        found.create("victim")
         found.do("write", session="victim", path="secret.txt", content=SECRET)
-        found.cell("victim", f"secret = {SECRET!r}")
-        assert victim.exists() or found.create("victim")
+        assert found.cell("victim", f"secret = {SECRET!r}").outcome == "completed"
+        # Where the process that waited was taken, this is another folder than that of before.
+        assert (found.create("victim") / "data" / "secret.txt").read_text() == SECRET
         yield found
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from server.tools.python import frames, live, usage, watch
 from server.tools.python import process as module
-from server.tools.python import watch
 from server.tools.python.process import RESTARTED, ProcessSandbox
 from server.tools.python.sandbox import (
     CellEnd,
@@ -23,6 +23,7 @@ from server.tools.python.sandbox import (
     OutputText,
     SandboxLimits,
 )
+from server.tools.python.usage import Usage
 from tests.server.tools.python.cells import (
     LIMITS,
     MIB,
@@ -124,6 +125,14 @@ async def test_an_interrupted_cell_leaves_the_state(sandbox: ProcessSandbox) -> 
     events = await cell(sandbox, "a", "x = 1\nimport time\nwhile True: time.sleep(0.01)", 2)
     assert "KeyboardInterrupt" in text_of(events)
     assert events[-1] == CellEnd("timeout")
+    assert text_of(await cell(sandbox, "a", "x")) == "1\n"
+
+
+async def test_a_cell_whose_time_is_over_at_once_leaves_the_state(sandbox: ProcessSandbox) -> None:
+    """The interrupt comes right after the cell, which may not have begun."""
+    await cell(sandbox, "a", "x = 1")
+    for _ in range(20):
+        assert (await cell(sandbox, "a", "while True: pass", 0))[-1] == CellEnd("timeout")
     assert text_of(await cell(sandbox, "a", "x")) == "1\n"
 
 
@@ -258,6 +267,28 @@ async def test_many_sessions_at_once_stay_apart(sandbox: ProcessSandbox) -> None
     assert found == [f"{number} {number}\n" for number in numbers]
 
 
+async def test_large_frames_beyond_the_limit_are_not_decoded(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An image that does not fit would be decoded without end: it leaves the limit as it is."""
+    sizes: list[int] = []
+
+    def noted_parse(frame: bytes) -> Any:
+        sizes.append(len(frame))
+        return frames.parse(frame)
+
+    monkeypatch.setattr(live, "parse", noted_parse)
+    await sandbox.create("small", SandboxLimits(output=MIB))
+    code = (
+        "channel = get_ipython().channel\n"
+        "for _ in range(9): channel.send('image', media_type='image/png', data='A' * (4 << 20))\n1"
+    )
+    events = await cell(sandbox, "small", code)
+    assert events == [OutputText("result", "1\n"), CellEnd("completed")]
+    assert [size >> 20 for size in sizes if size > MIB] == [4]
+    assert text_of(await cell(sandbox, "small", "channel.cell is not None")) == "True\n"
+
+
 async def test_a_forged_frame_ends_the_session(sandbox: ProcessSandbox) -> None:
     events = await cell(sandbox, "a", "import os, time\nos.write(4, bytes(4))\ntime.sleep(60)")
     assert events == [
@@ -310,12 +341,33 @@ async def test_limits_are_checked_again_after_an_error(
     assert "cannot be checked: too many open files" in caplog.text
 
 
-async def test_memory_that_processes_share_counts_once(sandbox: ProcessSandbox) -> None:
+async def test_memory_that_processes_share_counts_once(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def noted_measure(pid: int, memory: int, processes: int) -> Usage:
+        has_both = memory == 400 * MIB and len(usage.processes_below(pid)) >= alone + 2
+        used = usage.measure(pid, memory, processes)
+        if has_both:
+            loop.call_soon_threadsafe(measured.set)
+        return used
+
     await sandbox.create("small", SandboxLimits(memory=400 * MIB))
     share = "import os, time\nx = b'x' * (150 << 20)\n"
+    await cell(sandbox, "small", share)
+    small = sandbox._sessions["small"].live
+    assert small is not None
+    alone = len(usage.processes_below(small.pid))
+    monkeypatch.setattr(watch, "measure", noted_measure)
     forks = "pids = [os.fork() for _ in range(2)]\nif 0 in pids: time.sleep(60)\n"
-    events = await cell(sandbox, "small", share + forks + "time.sleep(1)\n1")
-    assert events == [OutputText("result", "1\n"), CellEnd("completed")]
+    wait = "while not os.path.exists('/mnt/data/go'): time.sleep(0.01)\n1"
+    running = asyncio.create_task(cell(sandbox, "small", forks + wait))
+    await asyncio.wait(
+        {running, asyncio.create_task(measured.wait())}, return_when="FIRST_COMPLETED"
+    )
+    await sandbox.write("small", "go", content(b""))
+    assert await running == [OutputText("result", "1\n"), CellEnd("completed")]
     child = "    if os.fork() == 0:\n        y = b'y' * (150 << 20); time.sleep(60)\n"
     more = f"for _ in range(2):\n{child}time.sleep(60)"
     events = await cell(sandbox, "small", more)

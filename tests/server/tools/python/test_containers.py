@@ -230,7 +230,9 @@ async def test_an_upload_that_a_cell_deleted_is_not_copied_again(world: World) -
         assert [file.path for file in await world.sandbox.files(container_id)] == ["y"]
 
 
-async def test_a_sandbox_that_lost_its_files_gets_the_uploads_again(world: World) -> None:
+async def test_an_upload_is_not_copied_again_although_a_cell_deleted_all_files(
+    world: World,
+) -> None:
     options = ContainerOptions(file_ids=(await world.upload(b"one"),))
     container_id = (await world.service.create("a", options, param="")).id
     world.service.use(container_id)
@@ -238,7 +240,66 @@ async def test_a_sandbox_that_lost_its_files_gets_the_uploads_again(world: World
     await world.sandbox.delete(container_id, "x.csv")
     await world.service.written_files(container_id)
     async with world.service.reserved("a", container_id, options):
-        assert [file.path for file in await world.sandbox.files(container_id)] == ["x.csv"]
+        assert await world.sandbox.files(container_id) == []
+    assert await world.service.files("a", container_id) == ()
+
+
+class OtherGateway:
+    """A gateway that shares the store and the uploads, and has a sandbox of its own."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.sandbox = BareSandbox(folder)
+        self.service = ContainerService(
+            world.store, world.library, self.sandbox, ContainerLimits(), now=lambda: world.time
+        )
+
+
+@pytest.fixture
+async def other(world: World, tmp_path: Path) -> AsyncIterator[OtherGateway]:
+    gateway = OtherGateway(world, tmp_path / "others")
+    await gateway.service.start()
+    yield gateway
+    await gateway.service.stop()
+
+
+async def test_files_in_the_sandbox_of_another_gateway_are_not_removed(
+    world: World, other: OtherGateway
+) -> None:
+    container_id = await created(world)
+    file = await world.service.add_file("a", container_id, "x", _content(b"one"))
+    other.service.use(container_id)
+    with pytest.raises(NotFound) as caught:
+        async with other.service.reserved("a", container_id, None):
+            await other.service.written_files(container_id)
+    assert caught.value.code == "container_expired"
+    assert await world.service.files("a", container_id) == (file,)
+    read = world.service.content("a", container_id, file.id)
+    assert b"".join([piece async for piece in read]) == b"one"
+
+
+async def test_a_container_without_files_stays_in_the_sandbox_that_has_its_session(
+    world: World, other: OtherGateway
+) -> None:
+    """In a second folder, files that are written to the first one later would be missing."""
+    container_id = await created(world)
+    with pytest.raises(NotFound) as caught:
+        await other.service.add_file("a", container_id, "x", _content(b"one"))
+    assert caught.value.code == "container_expired"
+    assert other.sandbox.sessions == {}
+
+
+async def test_what_another_gateways_sandbox_has_is_not_found_for_the_next_turn(
+    world: World, other: OtherGateway
+) -> None:
+    container_id = await created(world)
+    assert await other.service.find("a", container_id) is None
+    assert await world.service.find("a", container_id) is not None
+
+
+async def test_a_container_is_found_while_the_sandbox_is_away(world: World) -> None:
+    container_id = await created(world)
+    world.sandbox.failure = SandboxUnavailable("away")
+    assert await world.service.find("a", container_id) is not None
 
 
 async def test_a_container_that_is_made_anew_gets_its_uploads_again(world: World) -> None:
@@ -273,10 +334,10 @@ async def test_the_end_of_an_answer_counts_as_activity(world: World) -> None:
 async def test_a_lost_session_is_an_expired_container(world: World) -> None:
     container_id = await created(world)
 
-    async def create(session: str, limits: SandboxLimits) -> None:
+    async def resume(session: str, limits: SandboxLimits) -> None:
         world.sandbox.sessions.clear()
 
-    world.sandbox.create = create  # type: ignore[method-assign]
+    world.sandbox.resume = resume  # type: ignore[method-assign]
     with pytest.raises(NotFound) as caught:
         await world.service.add_file("a", container_id, "x", _content(b""))
     assert caught.value.code == "container_expired"

@@ -13,6 +13,7 @@ from server.tools.python.frames import (
     InvalidFrame,
     Output,
     event_of,
+    parse,
     request,
 )
 from server.tools.python.sandbox import CellEnd, OutputImage, OutputText
@@ -20,22 +21,26 @@ from server.tools.python.sandbox import CellEnd, OutputImage, OutputText
 FOLDER = "/srv/sessions/0123456789abcdef/data"
 
 
+def parsed(content: bytes) -> list[dict[str, Any]]:
+    return [parse(frame) for frame in FrameReader().feed(content)]
+
+
 def test_frames_are_cut_at_their_lengths() -> None:
     content = request(cell="a", code="1") + request(interrupt="a")
     reader = FrameReader()
-    found = [frame for byte in content for frame in reader.feed(bytes([byte]))]
+    found = [parse(frame) for byte in content for frame in reader.feed(bytes([byte]))]
     assert found == [{"cell": "a", "code": "1"}, {"interrupt": "a"}]
 
 
 @pytest.mark.parametrize("content", [b"\x7f\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\1{", b"\0\0\0\0"])
 def test_what_is_no_frame_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidFrame):
-        list(FrameReader().feed(content))
+        parsed(content)
 
 
 def test_deep_json_is_refused() -> None:
     with pytest.raises(InvalidFrame):
-        list(FrameReader().feed((1 << 20).to_bytes(4, "big") + b"[" * (1 << 20)))
+        parsed((1 << 20).to_bytes(4, "big") + b"[" * (1 << 20))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def test_deep_json_is_refused() -> None:
 def test_a_frame_has_few_texts_and_literals(content: bytes) -> None:
     """The parser of JSON takes seconds for millions of values, and lets nothing else run."""
     with pytest.raises(InvalidFrame):
-        list(FrameReader().feed(len(content).to_bytes(4, "big") + content))
+        parsed(len(content).to_bytes(4, "big") + content)
 
 
 def test_no_value_beyond_the_fields_of_a_frame_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,14 +74,14 @@ def test_no_value_beyond_the_fields_of_a_frame_is_read(monkeypatch: pytest.Monke
     monkeypatch.setattr(frames, "_DECODER", Decoder())
     content = b"{" + b", ".join([b'"a": ""'] * 1000) + b"}"
     with pytest.raises(InvalidFrame):
-        list(FrameReader().feed(len(content).to_bytes(4, "big") + content))
+        parsed(len(content).to_bytes(4, "big") + content)
     assert len(read) <= 2 * frames._MOST_FIELDS
 
 
 def test_frames_of_the_worker_are_read() -> None:
     fields = {"event": "text", "cell": None, "text": '"é\n{}[] \\', "raised": True, "other": False}
     content = json.dumps(fields).encode()
-    assert list(FrameReader().feed(len(content).to_bytes(4, "big") + content)) == [fields]
+    assert parsed(len(content).to_bytes(4, "big") + content) == [fields]
 
 
 def test_events_are_read() -> None:
@@ -159,6 +164,30 @@ def test_printed_text_counts_for_its_bytes_alone() -> None:
     budget = Budget(3)
     event = OutputText("stdout", "1")
     assert [budget.take(event) for _ in range(4)] == [event, event, event, None]
+
+
+def test_large_frames_are_not_decoded_once_the_limit_is_reached() -> None:
+    budget = Budget(3)
+    large = frames.SMALL_FRAME + 1
+    assert budget.take_frame(large)
+    budget.take(OutputText("stdout", "abc"))
+    assert not budget.take_frame(large)
+    assert budget.take_frame(frames.SMALL_FRAME)
+
+
+def test_frames_count_whatever_is_kept_of_them() -> None:
+    """An image that does not fit leaves the limit to what comes later."""
+    budget = Budget(5 << 20)
+    taken = [budget.take_frame(frames.MOST_FRAME) for _ in range(8)]
+    assert taken == [True] * 5 + [False] * 3
+    assert budget.take(OutputText("stdout", "a")) == OutputText("stdout", "a")
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\0", "\U0001f600", "\ud800"])
+def test_text_within_the_limit_is_decoded_whole(character: str) -> None:
+    text = character * (1 << 20)
+    size = len(text.encode("utf-8", "backslashreplace"))
+    assert Budget(size).take_frame(len(request(event="text", cell="a", text=text)))
 
 
 def test_requests_are_json() -> None:

@@ -27,23 +27,23 @@ from server.tools.python.process_limits import environment
 from server.tools.python.sandbox import (
     CellEnd,
     CellEvent,
+    NoSuchSession,
     OutputText,
     SandboxUnavailable,
 )
 from server.tools.python.usage import processes_below
 from tests.server.tools.python.cells import (
     LIMITS,
+    Held,
     cell,
     content,
+    names_in,
     reachable_root,
     read,
+    runs,
     started,
     text_of,
 )
-
-
-def names_in(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("*")}
 
 
 @pytest.fixture
@@ -171,32 +171,6 @@ async def files_alone(root: Path) -> ProcessSandbox:
     return sandbox
 
 
-class Held:
-    """A function that waits on its thread until it may go on. results: what it returned."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self._loop = asyncio.get_running_loop()
-        self.began, self.go_on = asyncio.Event(), threading.Event()
-        self.results: list[Any] = []
-
-    def __call__(self, *arguments: Any) -> Any:
-        self._loop.call_soon_threadsafe(self.began.set)
-        self.go_on.wait(30)
-        self.results.append(self._function(*arguments))
-        return self.results[-1]
-
-    async def cancelled_in(self, task: asyncio.Task[Any]) -> None:
-        """Cancel a task while it waits for the function, which then goes on."""
-        await self.began.wait()
-        task.cancel()
-        for _ in range(10):
-            await asyncio.sleep(0)
-        self.go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
 def is_open(descriptor: int) -> bool:
     try:
         os.fstat(descriptor)
@@ -284,6 +258,9 @@ async def test_files_outlive_the_server(root: Path) -> None:
     await first.stop()
     second = await started(root)
     try:
+        with pytest.raises(NoSuchSession):
+            await second.resume("b", LIMITS)
+        await second.resume("a", LIMITS)
         await second.create("a", LIMITS)
         events = await cell(second, "a", "open('/mnt/data/x').read()")
         assert text_of(events) == f"{RESTARTED}'kept'\n"
@@ -368,14 +345,6 @@ def test_nothing_runs_after_the_server_was_killed(name: str, open_box: Callable[
         while [pid for pid in before if runs(pid)] and time.monotonic() < deadline:
             os.sched_yield()
         assert [pid for pid in before if runs(pid)] == []
-
-
-def runs(pid: int) -> bool:
-    """Whether the process has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_the_servers_event_loop_runs_sessions(root: Path) -> None:

@@ -27,7 +27,7 @@ from server.tools.python.sandbox import (
     SandboxUnavailable,
 )
 from server.tools.python.service import create_service
-from server.tools.python.wire import decode_error, decode_event, decode_limits
+from server.tools.python.wire import decode_error, decode_event, decode_limits, encode_event
 
 LIMITS = SandboxLimits(memory=1 << 20)
 
@@ -41,9 +41,14 @@ class FakeSandbox:
         self.layers = {"landlock": "on"}
         self.sessions: dict[str, SandboxLimits] = {}
         self.stored: dict[str, bytes] = {}
-        self.ended = asyncio.Event()
+        self.ended, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def create(self, session: str, limits: SandboxLimits) -> None:
+        self.sessions[session] = limits
+
+    async def resume(self, session: str, limits: SandboxLimits) -> None:
+        if session not in self.sessions:
+            raise NoSuchSession(session)
         self.sessions[session] = limits
 
     async def run(
@@ -63,7 +68,7 @@ class FakeSandbox:
             if code == "wait":
                 await asyncio.Event().wait()
             if code == "slow":
-                await asyncio.sleep(0.2)
+                await self.go_on.wait()
             yield OutputImage("image/png", b"\0\1")
             yield CellEnd("timeout", f"after {timeout:g}")
         finally:
@@ -143,6 +148,17 @@ async def test_cells_stream_their_events(remote: RemoteSandbox, inner: FakeSandb
     assert inner.sessions == {}
 
 
+async def test_a_session_that_the_service_has_is_found(
+    remote: RemoteSandbox, inner: FakeSandbox
+) -> None:
+    with pytest.raises(NoSuchSession):
+        await remote.resume("a", LIMITS)
+    assert inner.sessions == {}
+    await remote.create("a", SandboxLimits())
+    await remote.resume("a", LIMITS)
+    assert inner.sessions == {"a": LIMITS}
+
+
 async def test_leaving_ends_the_cell(remote: RemoteSandbox, inner: FakeSandbox) -> None:
     await remote.create("a", LIMITS)
     events = remote.run("a", "wait", 60)
@@ -153,13 +169,34 @@ async def test_leaving_ends_the_cell(remote: RemoteSandbox, inner: FakeSandbox) 
 
 
 async def test_a_silent_cell_keeps_its_connection(
-    remote: RemoteSandbox, inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch
+    inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(service_module, "ALIVE_SECONDS", 0.02)
-    await remote.create("a", LIMITS)
-    assert [event async for event in remote.run("a", "slow", 60)][-1] == CellEnd(
-        "timeout", "after 60"
-    )
+    await inner.create("a", LIMITS)
+    body = {"code": "slow", "timeout": 60}
+    async with (
+        served(inner, None) as url,
+        httpx.AsyncClient() as client,
+        client.stream("POST", f"{url}/sessions/a/cells", json=body) as response,
+    ):
+        lines = []
+        async for line in response.aiter_lines():
+            lines.append(line)
+            if not line:
+                inner.go_on.set()
+    assert decode_event(lines[0]) == OutputText("stdout", "slow")
+    assert "" in lines
+    assert decode_event(lines[-1]) == CellEnd("timeout", "after 60")
+
+
+async def test_a_client_reads_over_the_silence_of_a_cell() -> None:
+    content = b"\n\n" + encode_event(OutputText("stdout", "1")) + b"\n"
+    content += encode_event(CellEnd("completed"))
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
+    remote = RemoteSandbox("http://sandbox", None, transport=transport)
+    events = [event async for event in remote.run("a", "1", 1)]
+    assert events == [OutputText("stdout", "1"), CellEnd("completed")]
+    await remote.stop()
 
 
 async def test_files_go_both_ways(remote: RemoteSandbox) -> None:
@@ -230,28 +267,31 @@ async def test_without_a_key_none_is_needed(inner: FakeSandbox) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body"),
+    ("method", "path", "body"),
     [
-        ("/sessions/a", b"["),
-        ("/sessions/a", b'{"memory": "1"}'),
-        ("/sessions/a", b'{"other": 1}'),
-        ("/sessions/a", b"[]"),
-        ("/sessions/a", b'{"memory": true}'),
-        ("/sessions/a", b"[" * 100_000),
-        ("/sessions/a", b"\xff"),
-        ("/sessions/a.b", b"{}"),
-        ("/sessions/a/cells", b"{}"),
-        ("/sessions/a/cells", b"[]"),
-        ("/sessions/a/cells", b'{"code": 1, "timeout": 1}'),
-        ("/sessions/a/cells", b'{"code": "1", "timeout": "1"}'),
-        ("/sessions/a/cells", b'{"code": "1", "timeout": -1}'),
-        ("/sessions/a/cells", b'{"code": "1", "timeout": NaN}'),
-        ("/sessions/a/cells", b'{"code": "1", "timeout": Infinity}'),
+        ("PUT", "/sessions/a", b"["),
+        ("PUT", "/sessions/a", b'{"memory": "1"}'),
+        ("PUT", "/sessions/a", b'{"other": 1}'),
+        ("PUT", "/sessions/a", b"[]"),
+        ("PUT", "/sessions/a", b'{"memory": true}'),
+        ("PUT", "/sessions/a", b"[" * 100_000),
+        ("PUT", "/sessions/a", b"\xff"),
+        ("PUT", "/sessions/a.b", b"{}"),
+        ("POST", "/sessions/a", b"[]"),
+        ("POST", "/sessions/a.b", b"{}"),
+        ("POST", "/sessions/a/cells", b"{}"),
+        ("POST", "/sessions/a/cells", b"[]"),
+        ("POST", "/sessions/a/cells", b'{"code": 1, "timeout": 1}'),
+        ("POST", "/sessions/a/cells", b'{"code": "1", "timeout": "1"}'),
+        ("POST", "/sessions/a/cells", b'{"code": "1", "timeout": -1}'),
+        ("POST", "/sessions/a/cells", b'{"code": "1", "timeout": NaN}'),
+        ("POST", "/sessions/a/cells", b'{"code": "1", "timeout": Infinity}'),
     ],
 )
-async def test_bad_bodies_are_refused(inner: FakeSandbox, path: str, body: bytes) -> None:
+async def test_bad_bodies_are_refused(
+    inner: FakeSandbox, method: str, path: str, body: bytes
+) -> None:
     async with served(inner, None) as url, httpx.AsyncClient() as client:
-        method = "POST" if path.endswith("cells") else "PUT"
         response = await client.request(method, url + path, content=body)
         assert response.status_code == 400
 

@@ -116,6 +116,20 @@ async def test_auto_makes_a_new_container_where_the_previous_one_has_expired(
     assert "NameError" in (await result(second, "x")).text
 
 
+async def test_auto_makes_a_new_container_where_the_sandbox_has_lost_the_previous_one(
+    world: World,
+) -> None:
+    container = {"type": "auto", "file_ids": [await world.upload(b"one")]}
+    first = await opened(world, AUTO | {"container": container})
+    await result(first, "open('y', 'w').close()")
+    await first.close()
+    (lost,) = world.sandbox.sessions
+    await world.sandbox.close(lost)
+    second = await opened(world, AUTO | {"container": container}, state=first.state)
+    assert (await result(second, "import os\nos.listdir()")).text == "['x.csv']"
+    assert len(await world.service.files("a", lost)) == 2
+
+
 async def test_a_container_in_use_does_not_expire(world: World) -> None:
     session = await opened(world)
     await result(session, "x = 20")

@@ -63,7 +63,7 @@ class Sessions(dict[str, Session]):
 def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sessions:
     monkeypatch.setattr(module, "ROUND_SECONDS", 0.001)
     monkeypatch.setattr(module, "_IDLE_ROUNDS", 1)
-    monkeypatch.setattr(module, "measure", lambda pid, most: Usage(0, 0))
+    monkeypatch.setattr(module, "measure", lambda pid, most, processes: Usage(0, 0))
     monkeypatch.setattr(module, "deleted_files", lambda pid: 0)
     return Sessions(tmp_path)
 
@@ -169,7 +169,7 @@ async def test_memory_is_checked_while_files_are_counted_once_more(
     process = sessions.add("a", 10, disk=20 * KIB, memory=1 << 20)
     try:
         assert await asyncio.to_thread(recounts.wait, 20)
-        monkeypatch.setattr(module, "measure", lambda pid, most: Usage(most + 1, 0))
+        monkeypatch.setattr(module, "measure", lambda pid, most, processes: Usage(most + 1, 0))
         async with asyncio.timeout(20):
             await process.ended.wait()
     finally:
@@ -209,7 +209,7 @@ async def test_files_that_are_counted_delay_no_check_of_memory(
 ) -> None:
     go_on = threading.Event()
     monkeypatch.setattr(FileCount, "step", lambda count: go_on.wait(30))
-    monkeypatch.setattr(module, "measure", lambda pid, most: Usage(most + 1, 0))
+    monkeypatch.setattr(module, "measure", lambda pid, most, processes: Usage(most + 1, 0))
     process = sessions.add("a", memory=1 << 20)
     try:
         async with asyncio.timeout(20):
@@ -217,6 +217,24 @@ async def test_files_that_are_counted_delay_no_check_of_memory(
     finally:
         go_on.set()
     assert process.reason == "it used more memory than 1 MiB"
+
+
+async def test_checks_go_on_after_no_thread_could_be_started(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session may have taken the last processes of the container."""
+    errors = iter([RuntimeError("can't start new thread")])
+
+    def measure(pid: int, memory: int, processes: int) -> Usage:
+        if error := next(errors, None):
+            raise error
+        return Usage(0, processes + 1)
+
+    monkeypatch.setattr(module, "measure", measure)
+    process = sessions.add("a")
+    async with asyncio.timeout(20):
+        await process.ended.wait()
+    assert process.reason == "it had more processes and threads than 64"
 
 
 async def test_a_process_that_does_not_end_delays_no_check_of_another(

@@ -1,0 +1,218 @@
+"""The sandbox `process`: no process escapes that starts while its session or the sandbox ends."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.tools.python import live
+from server.tools.python import process as module
+from server.tools.python.frames import InvalidFrame
+from server.tools.python.process import ProcessSandbox
+from server.tools.python.sandbox import (
+    CellEnd,
+    NoSuchSession,
+    SandboxLimits,
+    SandboxUnavailable,
+)
+from server.tools.python.usage import processes_below
+from tests.server.tools.python.cells import (
+    LIMITS,
+    Held,
+    cell,
+    content,
+    names_in,
+    reachable_root,
+    read,
+    runs,
+    started,
+    turns,
+)
+
+OTHER = SandboxLimits(output=1 << 20)
+"""Not those of the process that waits: a session with these starts one of its own."""
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    with reachable_root() as root:
+        yield root
+
+
+@pytest.fixture
+async def sandbox(root: Path) -> AsyncIterator[ProcessSandbox]:
+    made = await started(root)
+    yield made
+    await made.stop()
+
+
+def running() -> set[int]:
+    return {pid for pid in processes_below(os.getpid()) if runs(pid)}
+
+
+class SlowStart:
+    """Holds the start of a process after it was spawned."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.spawned, self.go_on = asyncio.Event(), asyncio.Event()
+        self._spawn = live._start_guard
+        monkeypatch.setattr(live, "_start_guard", self._slow_spawn)
+
+    async def _slow_spawn(self, *arguments: Any) -> Any:
+        guard = await self._spawn(*arguments)
+        self.spawned.set()
+        await self.go_on.wait()
+        return guard
+
+
+async def test_a_process_that_starts_while_its_session_is_closed_ends(
+    root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes, names = running(), names_in(root)
+    await sandbox.create("a", OTHER)
+    start = SlowStart(monkeypatch)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await start.spawned.wait()
+    closing = asyncio.create_task(sandbox.close("a"))
+    await turns()
+    start.go_on.set()
+    await closing
+    with pytest.raises(NoSuchSession):
+        await task
+    assert running() == processes
+    assert names_in(root) == names
+
+
+async def test_a_process_that_starts_while_the_sandbox_stops_has_ended_then(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = running()
+    await sandbox.create("a", OTHER)
+    start = SlowStart(monkeypatch)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await start.spawned.wait()
+    stopping = asyncio.create_task(sandbox.stop())
+    await turns()
+    start.go_on.set()
+    await stopping
+    # All of them, with the one that waited.
+    assert running() < processes
+    with pytest.raises(SandboxUnavailable, match="stopped"):
+        await task
+    assert running() < processes
+
+
+async def test_a_process_that_is_not_ready_yet_ends_with_its_session(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = running()
+    waits = asyncio.Event()
+
+    async def never_ready(process: live.LiveProcess) -> None:
+        waits.set()
+        while not process._descriptors.read()[2]:
+            await process._readable()
+        raise InvalidFrame("it ended")
+
+    monkeypatch.setattr(live.LiveProcess, "_ready", never_ready)
+    await sandbox.create("a", OTHER)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await waits.wait()
+    await sandbox.close("a")
+    assert running() == processes
+    with pytest.raises(NoSuchSession):
+        await task
+
+
+async def test_no_folder_is_made_again_for_a_session_that_is_closed(
+    root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = names_in(root)
+    await sandbox.create("a", OTHER)
+    held = Held(module._empty_folders)
+    monkeypatch.setattr(module, "_empty_folders", held)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await held.began.wait()
+    closing = asyncio.create_task(sandbox.close("a"))
+    await turns()
+    held.go_on.set()
+    await closing
+    with pytest.raises(NoSuchSession):
+        await task
+    assert names_in(root) == names
+
+
+async def test_a_session_that_is_closed_before_its_process_starts_has_none(
+    root: Path, sandbox: ProcessSandbox
+) -> None:
+    names = names_in(root)
+    await sandbox.create("a", OTHER)
+    async with sandbox._sessions["a"].moving:
+        task = asyncio.create_task(cell(sandbox, "a", "1"))
+        await turns()
+        closing = asyncio.create_task(sandbox.close("a"))
+        await turns()
+    await closing
+    with pytest.raises(NoSuchSession):
+        await task
+    assert names_in(root) == names
+
+
+async def test_a_process_that_gets_a_session_while_the_sandbox_stops_ends(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = running()
+    await sandbox.create("a", LIMITS)
+    held = Held(module._move)
+    monkeypatch.setattr(module, "_move", held)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await held.began.wait()
+    stopping = asyncio.create_task(sandbox.stop())
+    await turns()
+    held.go_on.set()
+    await stopping
+    assert running() < before
+    assert await task == [CellEnd("died", "the server stops")]
+
+
+async def test_a_session_that_is_closed_while_it_gets_a_process_has_no_link(
+    root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    held = Held(module._move)
+    monkeypatch.setattr(module, "_move", held)
+    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    await held.began.wait()
+    closing = asyncio.create_task(sandbox.close("a"))
+    await turns()
+    # Another one of its name keeps its own folder.
+    await sandbox.create("a", LIMITS)
+    await sandbox.write("a", "x", content(b"1"))
+    held.go_on.set()
+    await closing
+    assert await task == [CellEnd("died", "the session was closed")]
+    assert await read(sandbox, "a", "x") == b"1"
+    assert sandbox._folders.find("a") == sandbox._sessions["a"].folder
+    await sandbox.close("a")
+    assert names_in(root / "names") == set()
+
+
+async def test_a_waiting_process_that_a_session_cannot_have_ends(sandbox: ProcessSandbox) -> None:
+    """Another one may have started to wait by then, in whose place it would be forgotten."""
+    await sandbox.create("a", LIMITS)
+    warm = sandbox._warm
+    assert warm is not None
+    assert warm.live is not None
+    async with sandbox._sessions["a"].moving:
+        task = asyncio.create_task(cell(sandbox, "a", "1"))
+        await turns()
+        closing = asyncio.create_task(sandbox.close("a"))
+        await turns()
+    await closing
+    with pytest.raises(NoSuchSession):
+        await task
+    assert not warm.live.alive
+    assert not warm.folder.exists()
