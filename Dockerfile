@@ -30,6 +30,8 @@ RUN useradd --create-home --uid 10001 server \
 WORKDIR /src
 # Dependencies first: a change to the sources alone does not install them again.
 COPY pyproject.toml constraints.txt README.md LICENSE ./
+# A pattern of pyproject.toml without a file becomes an error of the build.
+COPY harmony/data/LICENSE* harmony/data/
 # hadolint ignore=DL3013
 RUN PIP_CONSTRAINT=${PINS} python3 -m pip install --no-cache-dir ".${EXTRAS}"
 COPY harmony harmony

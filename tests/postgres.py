@@ -4,14 +4,16 @@ import asyncio
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import asyncpg
 import pytest
+
+from tests.ports import free_port
 
 
 class Postgres:
@@ -20,7 +22,7 @@ class Postgres:
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs = programs
         self._folder = folder
-        self.port = _free_port()
+        self.port = free_port()
         self._run(
             "initdb", "--username=test", "--auth=trust", "--no-sync", f"--pgdata={folder}/data"
         )
@@ -35,6 +37,11 @@ class Postgres:
         """End it at once, as a crash would."""
         self._control("stop", "-m", "immediate")
         self.running = False
+
+    def end(self) -> None:
+        """End it, unless it has ended."""
+        if self.running:
+            self.kill()
 
     def new_database(self) -> str:
         """The URL of an empty database, the one before emptied: making one takes 8 MB."""
@@ -58,12 +65,6 @@ async def _empty(url: str) -> None:
     await connection.close()
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 def _programs() -> Path | None:
     """Where initdb is: on the PATH, or where Debian puts it; the newest."""
     on_path = [Path(found).parent] if (found := shutil.which("initdb")) else []
@@ -75,22 +76,19 @@ def start_postgres() -> Iterator[Callable[[], Postgres]]:
     programs = _programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
-    started: list[tuple[Postgres, Path]] = []
+    with ExitStack() as opened:
 
-    def start() -> Postgres:
-        # Not pytest's folder: only its owner may look into that.
-        folder = Path(tempfile.mkdtemp(prefix="gpt-oss-postgres-"))
-        if os.getuid() == 0:
-            os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
-        server = Postgres(programs, folder)
-        started.append((server, folder))
-        return server
+        def start() -> Postgres:
+            # Not pytest's folder: only its owner may look into that.
+            folder = Path(tempfile.mkdtemp(prefix="gpt-oss-postgres-"))
+            opened.callback(shutil.rmtree, folder)
+            if os.getuid() == 0:
+                os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
+            server = Postgres(programs, folder)
+            opened.callback(server.end)
+            return server
 
-    yield start
-    for server, folder in started:
-        if server.running:
-            server.kill()
-        shutil.rmtree(folder)
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -314,6 +314,12 @@ def test_every_code_of_an_error_is_documented() -> None:
     assert codes - literals == set()
 
 
+def test_every_code_of_an_error_is_in_a_test() -> None:
+    tests = "".join(text(path) for path in (ROOT / "tests").rglob("*.py"))
+    codes = {code for _, named in documented_errors() for code in named}
+    assert {code for code in codes if f'"{code}"' not in tests} == set()
+
+
 def test_every_status_of_an_error_is_documented() -> None:
     statuses = {status for status, _ in documented_errors()}
     kinds = [errors.APIError]

@@ -181,6 +181,8 @@ class ReasoningSettings(TypedDict):
     effort: Literal["none", "low", "medium", "high"]
     summary: Literal["auto", "concise", "detailed"] | None
     context: NotRequired[Literal["current_turn", "all_turns"]]
+    max_tokens: NotRequired[int]
+    """Extension, where the request has it."""
 
 
 @described

@@ -95,10 +95,12 @@ def _reasoning(request: CreateResponse, compiled: CompiledResponse) -> dict[str,
     effort = compiled.plan.effort
     requested = request.reasoning
     requested_summary = requested and (requested.summary or requested.generate_summary)
-    echoed = {
+    echoed: dict[str, Any] = {
         "effort": "none" if effort is None else effort.value,
         "summary": compiled.plan.summary or requested_summary or None,
     }
     if requested and requested.context:
         echoed["context"] = "all_turns" if requested.context == "all_turns" else "current_turn"
+    if requested and requested.max_tokens is not None:
+        echoed["max_tokens"] = requested.max_tokens
     return echoed

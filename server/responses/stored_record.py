@@ -1,15 +1,17 @@
 """The record of a stored response that was made without one, rendered from what is stored."""
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, takewhile
 from typing import Any
 
 from harmony.parser import ASSISTANT
 from harmony.render import render_message
+from server import threads
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.plan import TurnPlan
 from server.generation.turn import prompt
 from server.ids import new_id
 from server.inbound.responses import compile
@@ -24,6 +26,7 @@ _FIELDS = (
     "text",
     "reasoning",
     "max_output_tokens",
+    "truncation",
 )
 """The fields of a response that decide what its prompt and its grammar are."""
 
@@ -34,7 +37,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     Its prompt is rendered again. Its tokens are those that were sampled, where the store has them,
     else rendered. It has no times and no logprobs, and `recorded` is false.
     Raises InvalidRequest if the response is detached, and APIError if it cannot be compiled again,
-    for instance without one of its tools.
+    for instance without one of its tools, or if a truncated prompt no longer fits.
     """
     if stored.detached:
         raise InvalidRequest(
@@ -56,8 +59,9 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     plan = compiled.plan
     opened = len(ASSISTANT) + len(plan.prefill)
     approved = list(takewhile(lambda item: item.message is None, stored.output))
-    ids = _with_results(await asyncio.to_thread(prompt, plan), approved, opened)
-    samplings, output = await asyncio.to_thread(_output, stored.output[len(approved) :], opened)
+    ids = _with_results(await _prompt(context, plan), approved, opened)
+    sampled = partial(_output, stored.output[len(approved) :], opened)
+    samplings, output = await threads.run(sampled, small=False)
     usage = stored.response["usage"] or {}
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
@@ -69,6 +73,13 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
         "samplings": samplings,
         "calls": [],
     }
+
+
+async def _prompt(context: Context, plan: TurnPlan) -> Sequence[int]:
+    """The prompt's tokens. Where the plan truncates, they are those that the engine would get."""
+    if not plan.truncate:
+        return await threads.run(partial(prompt, plan), small=False)
+    return (await context.gateway.prepare(plan, new_id("render"))).request.prompt_token_ids
 
 
 def _with_results(ids: Sequence[int], approved: Iterable[StoredItem], opened: int) -> list[int]:

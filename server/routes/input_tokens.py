@@ -3,13 +3,16 @@
 Source: https://platform.openai.com/docs/api-reference/responses/input-tokens
 """
 
-import asyncio
+from dataclasses import replace
+from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.context import context_of
+from server import threads
+from server.context import Context, context_of
+from server.generation.plan import TurnPlan
 from server.generation.turn import prompt_length
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
@@ -35,5 +38,14 @@ async def count_input_tokens(request: Request) -> Response:
     context.model(body.model)
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
     await compiled.close(request.state.request_id)
-    tokens = await asyncio.to_thread(prompt_length, compiled.plan, context.context_length)
+    plan = _limited(compiled.plan, context)
+    length = partial(prompt_length, plan, context.context_length)
+    tokens = await threads.run(length, small=False)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})
+
+
+def _limited(plan: TurnPlan, context: Context) -> TurnPlan:
+    """The plan with the limit of an answer, for which truncation leaves room in the context."""
+    if plan.max_tokens is not None:
+        return plan
+    return replace(plan, max_tokens=context.settings.max_output_tokens)

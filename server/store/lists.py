@@ -1,10 +1,12 @@
 """Pages of lists: the query, and the entries of those of conversations and responses."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
+from server import threads
 from server.ids import place_after
+from server.store import codec
 from server.store.items import Item, StoredItem
 
 T = TypeVar("T")
@@ -68,13 +70,27 @@ def page_of_items(stored: Sequence[StoredItem], query: ListQuery) -> Page[Item]:
     return Page([each.item for each in page.entries], page.has_more)
 
 
-def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:
+async def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:
     """The page of a list in memory. `query.after` may be deleted: see `place_after`.
 
-    entries: each with its time of creation, which may be equal for several.
+    entries: each with its time of creation, which may be equal for several. Their first items may
+    be large; those of the page are not.
     """
     ordered = sorted(
         entries,
         key=lambda each: (each[0], each[1].object["id"]),
     )
-    return page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
+    page = page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
+    is_small = threads.is_small([entry.first_item for entry in page.entries])
+
+    def shown() -> list[ListEntry]:
+        return [_without_large_item(entry) for entry in page.entries]
+
+    return replace(page, entries=await threads.run(shown, small=is_small))
+
+
+def _without_large_item(entry: ListEntry) -> ListEntry:
+    """The entry as a database has it, which measures the text of the first item."""
+    if entry.first_item is None or len(codec.dump(entry.first_item)) <= MAX_FIRST_ITEM:
+        return entry
+    return replace(entry, first_item=None)

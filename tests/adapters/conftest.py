@@ -51,7 +51,7 @@ def compiler(mask_tokenizer: LLTokenizer) -> Iterator[GrammarCompiler]:
 
 
 @pytest.fixture(scope="session")
-def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> BackendConfig:
+def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Iterator[BackendConfig]:
     """A small cache, and float32: sums then differ so little between batches that no token does.
 
     TEST_DEVICE names another device (make test-gpu), TEST_BACKEND_OPTIONS further options.
@@ -59,7 +59,7 @@ def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Backen
     # A backend that stops collects garbage; it need not look at all that was imported.
     gc.freeze()
     others = os.environ.get("TEST_BACKEND_OPTIONS", "").split()
-    return BackendConfig(
+    yield BackendConfig(
         str(checkpoint_folder),
         {
             "device": os.environ.get("TEST_DEVICE", "cpu"),
@@ -72,6 +72,7 @@ def local_config(checkpoint_folder: Path, mask_tokenizer: LLTokenizer) -> Backen
         decode,
         lambda: mask_tokenizer,
     )
+    gc.unfreeze()
 
 
 @pytest.fixture

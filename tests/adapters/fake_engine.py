@@ -133,13 +133,6 @@ def status(code: int, body: str = "", **headers: str) -> Answer:
     return answer
 
 
-def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @asynccontextmanager
 async def running(engine: FakeEngine) -> AsyncIterator[FakeEngine]:
     """Serve until the block ends; what is in flight then is dropped."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.fake_engine import closed_port
 from tests.adapters.vllm_process import Process
+from tests.ports import free_port
 
 BUILT = Path(os.environ["LLAMA_CPP"]) if "LLAMA_CPP" in os.environ else None
 """Where its program and the demo checkpoint as GGUF lie."""
@@ -19,7 +19,7 @@ needed = pytest.mark.skipif(BUILT is None, reason="`make test-llama-cpp` builds 
 def serving(folder: Path) -> Iterator[Process]:
     """Four slots of 2,048 tokens, ready when the block begins; its log is written to `folder`."""
     assert BUILT is not None
-    port = closed_port()
+    port = free_port()
     command = [
         *(str(BUILT / "bin" / "llama-server"), "--model", str(BUILT / "demo.gguf")),
         *("--host", "127.0.0.1", "--port", str(port)),

@@ -19,6 +19,7 @@ from adapters.errors import (
     Unsupported,
 )
 from adapters.pool import Pause, Pool
+from tests.waiting import until
 
 OFTEN = 0.001
 NEVER = 3600.0
@@ -132,12 +133,6 @@ async def open_circuit(pool: Pool, engine: Engine) -> None:
             await anext(chunks)
     assert not member.available
     engine.fault = None
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let everything else run until the condition holds."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0)
 
 
 # What the pool is

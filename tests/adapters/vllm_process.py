@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.adapters.fake_engine import closed_port
+from tests.ports import free_port
 
 ENGINE_ARGUMENTS = {"max_model_len": "2048", "enforce_eager": "true"}
 _START_SECONDS = 600
@@ -58,7 +58,7 @@ class Process:
 
 def vllm_serve(checkpoint: Path, log: Path, *arguments: str) -> Process:
     """Start `vllm serve`; it is not ready yet."""
-    port = closed_port()
+    port = free_port()
     command = [
         *(sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", str(checkpoint)),
         *("--host", "127.0.0.1", "--port", str(port), "--max-model-len", "2048"),

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -19,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ports import free_port
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 try:
@@ -38,8 +39,7 @@ class Server:
     """A server process. `restart` ends it, and starts it on the same port."""
 
     def __init__(self, *options: str) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port = listener.getsockname()[1]
+        self.port = free_port()
         self._options = options
         self.url = f"http://localhost:{self.port}"
         self.start()
@@ -52,7 +52,10 @@ class Server:
             text=True,
         )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline().startswith(("Serving", "Playground"))
+        ready = self.process.stdout.readline()
+        if not ready.startswith(("Serving", "Playground")):
+            self._kill()
+            raise AssertionError(f"the server printed {ready!r}")
 
     def command(self) -> tuple[str, ...]:
         """The words after the name of the program."""
@@ -61,8 +64,16 @@ class Server:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=30)
+        try:
+            self.process.communicate(timeout=30)
+        finally:
+            self._kill()
         return self.process.returncode
+
+    def _kill(self) -> None:
+        """End it at once, unless it has ended."""
+        self.process.kill()
+        self.process.communicate()
 
     def get(self, path: str) -> bytes:
         with urllib.request.urlopen(f"{self.url}{path}") as answer:

@@ -363,8 +363,10 @@ def test_an_answer_of_another_chat_is_not_followed(open_page: Any) -> None:
         page.wait_for_timeout(20)
     page.get_by_role("button", name="New chat").click()
     expect(page.locator(".welcome")).to_be_visible()
-    with page.expect_response("**/v1/responses/resp_*"):
+    with page.expect_response("**/v1/responses/resp_*") as state:
         held[0].continue_()
-    page.wait_for_timeout(200)
+    state.value.finished()
+    # What the page fetches after it is read after it.
+    page.evaluate("fetch('health').then((answer) => answer.text())")
     expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
     assert len(held) == 1

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,12 @@ def start(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
     yield start
     for process in processes:
         process.send_signal(signal.SIGINT)
-    for process in processes:
-        if not process.stdout.closed:
-            sys.stderr.write(process.end()[2])
-        process.kill()
+    with ExitStack() as ended:
+        for process in processes:
+            ended.callback(process.kill)
+        for process in processes:
+            if not process.stdout.closed:
+                sys.stderr.write(process.end()[2])
 
 
 def url_of(process: Process) -> str:

@@ -44,10 +44,14 @@ def client(
         text=True,
     )
     assert process.stdout is not None
-    ready = next(line for line in process.stdout if line.startswith("Serving "))
-    yield OpenAI(base_url=f"{ready.split()[-1]}/v1", api_key="none")
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    try:
+        ready = next(line for line in process.stdout if line.startswith("Serving "))
+        yield OpenAI(base_url=f"{ready.split()[-1]}/v1", api_key="none")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @pytest.fixture
@@ -120,24 +124,23 @@ def test_it_recalls_an_earlier_turn(client: OpenAI, model: str) -> None:
     assert second_turn.output_text == "Your name is Anna."
 
 
-def test_a_call_of_python_that_the_request_forces(client: OpenAI, model: str) -> None:
-    """The grammar makes the call, and the limit makes the answer after it."""
+def test_it_computes_with_python_and_quotes_the_output(client: OpenAI, model: str) -> None:
     response = client.responses.create(
         model=model,
-        input="Hello!",
+        input="What is 123 * 456?",
         tools=[{"type": "code_interpreter", "container": {"type": "auto"}}],
         tool_choice={"type": "code_interpreter"},
         include=["code_interpreter_call.outputs"],
-        max_tool_calls=1,
         temperature=0,
         max_output_tokens=400,
     )
-    items = [item for item in response.output if item.type != "reasoning"]
-    assert items[0].type == "code_interpreter_call"
+    assert response.status == "completed"
+    (call,) = [item for item in response.output if item.type == "code_interpreter_call"]
+    assert (call.code, call.status) == ("123 * 456", "completed")
+    assert call.outputs is not None
+    (output,) = call.outputs
+    assert output.type == "logs"
+    assert output.logs.strip() == "56088"
+    assert "56088" in response.output_text
     assert response.usage is not None
-    if items[0].status == "completed":
-        assert items[0].outputs is not None
-        assert items[-1].type == "message"
-        assert response.usage.input_tokens_details.cached_tokens > 0
-    else:
-        assert response.status == "incomplete"
+    assert response.usage.input_tokens_details.cached_tokens > 0

@@ -18,6 +18,7 @@ from tests.forks import Forks
 
 CLIENTS = ROOT / "docs/clients.md"
 BACKENDS = ROOT / "docs/backends.md"
+FILES = ROOT / "docs/files.md"
 QUICKSTART = ROOT / "docs/quickstart.md"
 ADDRESS = "http://localhost:8000/v1"
 MODEL = "gpt-oss-demo"
@@ -34,6 +35,12 @@ SCRIPT = [
     {
         "prompt_contains": "2 to the power of 100",
         "completion": f"{REASONING}<|channel|>analysis to=python code<|message|>2**100<|call|>",
+    },
+    {"prompt_contains": "salt,1", "completion": reply("Salt.")},
+    {
+        "prompt_contains": "the cheapest",
+        "completion": f"{REASONING}<|channel|>analysis to=python code"
+        "<|message|>print(open('/mnt/data/prices.csv').read())<|call|>",
     },
     {"prompt_contains": "22 degrees in Paris", "completion": reply("It is warm!")},
     {
@@ -75,20 +82,33 @@ def programs() -> Iterator[Forks]:
     opened.close()
 
 
+def output(code: str, base_url: str, programs: Forks, folder: Path = ROOT) -> str:
+    """What the code prints. folder: where it runs."""
+    assert ADDRESS in code
+    program = programs.start(program=code.replace(ADDRESS, base_url), folder=folder)
+    status, out, err = program.end()
+    program.kill()
+    assert status == 0, err
+    return out
+
+
 @pytest.mark.parametrize(
     ("page", "index", "shown"), EXAMPLES, ids=[f"{page.stem}-{n}" for page, n, _ in EXAMPLES]
 )
 def test_an_example_in_python(
     page: Path, index: int, shown: list[str], base_url: str, programs: Forks
 ) -> None:
-    code = blocks(page, "python")[index]
-    assert ADDRESS in code
-    program = programs.start(program=code.replace(ADDRESS, base_url))
-    status, out, err = program.end()
-    program.kill()
-    assert status == 0, err
+    out = output(blocks(page, "python")[index], base_url, programs)
     for part in shown:
         assert part in out
+
+
+def test_the_examples_of_files(base_url: str, programs: Forks, tmp_path: Path) -> None:
+    """The second one has the client and the file of the first."""
+    (tmp_path / "prices.csv").write_text("tea,3\nsalt,1\n")
+    upload, use = blocks(FILES, "python")
+    code = f"{upload}\n{use}\nprint(response.output_text)"
+    assert output(code, base_url, programs, tmp_path) == "b'tea,3\\nsalt,1\\n'\nSalt.\n"
 
 
 def test_an_example_in_javascript(install: Callable[[str], Path], base_url: str) -> None:

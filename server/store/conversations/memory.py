@@ -61,7 +61,7 @@ class MemoryConversations:
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """List by time of creation; this does not count as use."""
-        return page_of(
+        return await page_of(
             [
                 (snapshot.conversation.created_at, _entry(snapshot))
                 for (of, _), snapshot in self._conversations.items()

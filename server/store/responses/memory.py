@@ -138,7 +138,7 @@ class MemoryStore:
         """List by time of creation; this does not count as use."""
         mine = [stored for (of, _), stored in self._responses.items() if of == owner]
         continued = {stored.response.get("previous_response_id") for stored in mine}
-        return page_of(
+        return await page_of(
             [
                 (stored.response["created_at"], _entry(stored))
                 for stored in mine

@@ -26,11 +26,11 @@ from tests.adapters.fake_engine import (
     Exchange,
     FakeEngine,
     breaks_off,
-    closed_port,
     running,
     sends,
     status,
 )
+from tests.ports import free_port
 
 GENERATE = "/inference/v1/generate"
 
@@ -79,7 +79,7 @@ async def sample(client: HTTPEngine) -> list[GenerationChunk]:
 
 
 async def test_nobody_listens() -> None:
-    client = HTTPEngine(f"http://127.0.0.1:{closed_port()}", VLLMWire(), Options())
+    client = HTTPEngine(f"http://127.0.0.1:{free_port()}", VLLMWire(), Options())
     with pytest.raises(EngineFault, match="cannot be reached: ConnectError"):
         await client.start()
     with pytest.raises(EngineFault, match="cannot be reached"):
@@ -470,7 +470,7 @@ async def test_no_proxy_of_the_environment_is_used(
     engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, f"http://127.0.0.1:{closed_port()}")
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
     client = await connect(engine)

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.adapters import llama_cpp_process
-from tests.adapters.fake_engine import closed_port
 from tests.adapters.vllm_process import Process
+from tests.ports import free_port
 
 pytestmark = llama_cpp_process.needed
 
@@ -35,7 +35,7 @@ WILD = {"temperature": 2.0, "max_tokens": 400}
 
 @pytest.fixture(scope="module")
 def server(engine: Process, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    port = closed_port()
+    port = free_port()
     command = [
         *(sys.executable, "-m", "server", "serve", "--backend", "llama-cpp"),
         *("--backend-url", engine.url, "--store", "memory", "--served-model-name", "demo"),

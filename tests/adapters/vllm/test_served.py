@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from harmony.vocab import STOP_TOKENS
-from tests.adapters.fake_engine import closed_port
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, Process
+from tests.ports import free_port
 
 pytestmark = pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")
 
@@ -36,7 +36,7 @@ GO_ON = {"prompt": "one", "logit_bias": {str(token_id): -100 for token_id in STO
 
 @pytest.fixture(scope="module")
 def server(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    port = closed_port()
+    port = free_port()
     arguments = [f"--engine-arg={name}={value}" for name, value in ARGUMENTS.items()]
     command = [
         *(sys.executable, "-m", "server", "serve", "--backend", "vllm", "--store", "memory"),

@@ -25,6 +25,7 @@ from server.commands.doctor_network import (
     hub_cache,
 )
 from server.settings import Settings
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 MODEL = "org/model"
@@ -128,7 +129,7 @@ def test_a_hub_that_refuses(hub: Answering, status: int) -> None:
 
 
 def test_a_hub_that_is_not_there(hub: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free_port()}")
     assert check_hub(Settings(model=MODEL)).status == "failed"
     cache_model()
     assert check_hub(Settings(model=MODEL)).status == "warning"
@@ -178,7 +179,7 @@ def test_no_hub_is_needed_for_what_is_here(hub: Answering, tmp_path: Path) -> No
 
 
 def test_one_engine_that_answers_is_enough(web: Answering) -> None:
-    urls = (f"{web.url}/", f"http://127.0.0.1:{closed_port()}")
+    urls = (f"{web.url}/", f"http://127.0.0.1:{free_port()}")
     up, down = check_engines(Settings(backend="sglang", backend_url=urls))
     assert (up.status, down.status) == ("ok", "warning")
     assert "/health" in [path for path, _ in web.asked]
@@ -206,22 +207,15 @@ def test_the_password_of_an_engine_is_not_shown(web: Answering, status: int) -> 
 def test_a_proxy_is_not_asked_for_an_engine(
     web: Answering, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{closed_port()}")
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     (check,) = check_engines(Settings(backend="sglang", backend_url=(web.url,)))
     assert check.status == "ok"
 
 
-def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
-
-
 def test_the_port() -> None:
-    port = closed_port()
+    port = free_port()
     assert check_port(Settings(port=port)).status == "ok"
     with socket.create_server(("127.0.0.1", port)):
         taken = check_port(Settings(port=port))
@@ -286,7 +280,7 @@ def test_a_file_that_is_there(tmp_path: Path) -> None:
 
 
 def test_a_database_server() -> None:
-    port = closed_port()
+    port = free_port()
     settings = Settings(store=f"postgresql://u:p@127.0.0.1:{port}/d")
     assert check_store(settings, Path("unused")).status == "failed"
     with socket.create_server(("127.0.0.1", port)):

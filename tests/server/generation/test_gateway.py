@@ -28,6 +28,7 @@ from server.generation.plan import TurnPlan
 from server.generation.runs import Run, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished
 from tests.server.generation.test_metering import Observed
+from tests.waiting import until
 
 ANSWER = "<|channel|>final<|message|>One two<|return|>"
 SLOW = {"completion": ANSWER, "delay_ms": 60_000}
@@ -80,15 +81,6 @@ def gateway(engine: Any, running: int = 4, waiting: int = 4) -> Gateway:
 
 def kinds(run: Run) -> list[str]:
     return [event["type"] for event in run.events]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the condition was never true")
 
 
 async def settled(run: Run) -> None:

@@ -50,6 +50,7 @@ from tests.server.tools.hosted import (
     plan,
     script,
 )
+from tests.waiting import pass_time, until
 
 QUESTION = Message(Author(Role.USER), "How much?")
 THOUGHT = "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant"
@@ -69,15 +70,6 @@ async def start(
         asked or plan(QUESTION), recorder, new_id("r"), sessions=sessions, **options
     )
     return run, recorder
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
-    for _ in range(60_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the condition was never true")
 
 
 async def play(
@@ -350,11 +342,18 @@ async def test_after_the_time_for_calls_none_runs(start_engine: StartEngine) -> 
     assert (session.calls, recorder.text) == ([], "Late.")
 
 
-async def test_a_call_is_stopped_when_the_time_for_calls_ends(start_engine: StartEngine) -> None:
+async def test_a_call_is_stopped_when_the_time_for_calls_ends(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = [{"prompt_contains": "was stopped: the time", "completion": answer("Late.")}]
     engine = await start_engine(*lines, call("wait"))
-    recorder = await play(gateway(engine, ToolLimits(answer=0.05)), Session())
-    assert recorder.text == "Late."
+    session = Session()
+    limits = ToolLimits(timeouts={"python": 7200}, answer=3600)
+    run, recorder = await start(gateway(engine, limits), [session])
+    await session.running.wait()
+    pass_time(monkeypatch, 3600)
+    await run.wait()
+    assert (session.ended, recorder.text) == (1, "Late.")
 
 
 async def test_a_call_that_takes_too_long_is_stopped(

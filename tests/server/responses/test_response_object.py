@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from openai.types.responses import Response
 
 from server.http.bodies.json_text import validate
@@ -120,6 +121,12 @@ async def test_the_effort_is_the_effective_one() -> None:
     ]
     assert [effort["effort"] for effort in efforts] == ["none", "low", "high"]
     assert efforts[0]["summary"] == "auto"
+
+
+@pytest.mark.parametrize(("budget", "effort"), [(0, "none"), (5, "low")])
+async def test_the_budget_of_the_reasoning_is_echoed(budget: int, effort: str) -> None:
+    created = await response(reasoning={"max_tokens": budget})
+    assert created["reasoning"] == {"effort": effort, "summary": None, "max_tokens": budget}
 
 
 async def test_tools_are_echoed_except_unserved_ones() -> None:

@@ -508,6 +508,12 @@ async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param
     assert app.backend.requests == []
 
 
+async def test_a_request_without_messages_is_refused(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        emitted = error(await app.post(PATH, request(messages=[])), 400)
+    assert emitted["code"] == "missing_messages"
+
+
 async def test_a_request_names_its_model(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         unnamed = error(await app.post(PATH, {"messages": HI}), 400)

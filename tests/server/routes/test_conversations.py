@@ -111,26 +111,26 @@ async def test_items_are_added_found_and_removed(open_app: OpenApp, store: Store
 
 
 @pytest.mark.parametrize(
-    ("body", "param"),
+    ("items", "status", "param"),
     [
-        ({"items": "hi"}, "items"),
-        ({"items": [user("x")] * 21}, "items"),
-        ({"items": [1] * 1000}, "items"),
-        ({"items": [{"role": "user"}]}, "items.0.content"),
-        ({"items": [{"type": "item_reference", "id": "no"}]}, "items.0.id"),
+        ("hi", 400, "items"),
+        ([user("x")] * 21, 400, "items"),
+        ([1] * 1000, 400, "items"),
+        ([{"role": "user"}], 400, "items.0.content"),
+        ([{"type": "item_reference", "id": "no"}], 404, "items.0.id"),
         (
-            {"items": [{"type": "function_call_output", "call_id": "no", "output": ""}]},
+            [{"type": "function_call_output", "call_id": "no", "output": ""}],
+            400,
             "items.0.call_id",
         ),
     ],
 )
-async def test_bad_items_are_named(open_app: OpenApp, body: dict[str, Any], param: str) -> None:
+async def test_bad_items_are_named(open_app: OpenApp, items: Any, status: int, param: str) -> None:
     async with open_app(ANSWER) as app:
         name = await created(app)
         for path in (PATH, f"{PATH}/{name}/items"):
-            answer = await app.post(path, body)
-            assert answer.status_code in (400, 404)
-            assert answer.json()["error"]["param"] == param
+            answer = await app.post(path, {"items": items})
+            assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
         assert (await app.post(f"{PATH}/{name}/items", {"items": []})).status_code == 400
         assert await texts(app, name) == []
 

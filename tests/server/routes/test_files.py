@@ -24,16 +24,11 @@ from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable
 from server.tools.python.tool import PythonTool
 from tests.sandboxes import BareSandbox
+from tests.waiting import until
 
 OpenApp = Callable[..., AbstractAsyncContextManager[Any]]
 
 LIMITS = {"max_file_bytes": 300_000, "max_owner_file_bytes": 500_000, "max_containers": 3}
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a change that nobody announces."""
-    while not condition():  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
 
 
 class Site:

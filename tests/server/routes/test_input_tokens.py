@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+import pytest
 from openai.types.responses.input_token_count_response import InputTokenCountResponse
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
@@ -40,10 +41,14 @@ async def test_a_bad_request_is_refused(open_app: OpenApp) -> None:
         assert answer.status_code == 404
 
 
-async def test_a_truncated_prompt_is_counted_as_it_is_read(open_app: OpenApp) -> None:
+@pytest.mark.parametrize("default_max_output_tokens", [None, 10])
+async def test_a_truncated_prompt_is_counted_as_it_is_read(
+    open_app: OpenApp, default_max_output_tokens: int | None
+) -> None:
+    """Two turns leave room for 10 tokens, but not for an eighth of the context."""
     turns = [{"role": "user", "content": "word " * 60_000} for _ in range(3)]
     body = {"input": turns, "truncation": "auto"}
-    async with open_app(ANSWER) as app:
+    async with open_app(ANSWER, default_max_output_tokens=default_max_output_tokens) as app:
         counted = (await app.post(PATH, body)).json()
         created = (await app.post("/v1/responses", body)).json()
         alone = (await app.post(PATH, {"input": turns})).json()

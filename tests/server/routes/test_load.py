@@ -73,6 +73,7 @@ def collections_as_served() -> Iterator[None]:
     gc.set_threshold(COLLECT_AFTER)
     yield
     gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.fixture

@@ -213,6 +213,7 @@ async def served(open_app: Any, *lines: Any, **settings: Any) -> AsyncIterator[A
         (ANSWER, {"max_output_tokens": 4, "user": "u", "metadata": {"a": "b"}}),
         (ANSWER, {"instructions": "x", "service_tier": "flex", "store": False}),
         (ANSWER, {"reasoning": {"effort": "high", "summary": "auto", "context": "all_turns"}}),
+        (ANSWER, {"reasoning": {"max_tokens": 50}}),
         (ANSWER, {"tools": [{"type": "file_search"}]}),
         (CALLS, {"tools": TOOLS, "tool_choice": {"type": "function", "name": "f"}}),
         (CUSTOM, {"tools": TOOLS}),

@@ -15,9 +15,9 @@ from adapters.errors import EngineFault
 from server.http.answers.answer import CLIENT_CLOSED_REQUEST
 from server.telemetry import metrics
 from server.telemetry.metrics import CLIENT_LEFT
-from tests.server.generation.test_gateway import until
 from tests.server.routes.test_responses_socket import connect
 from tests.server.tools.hosted import SEARCH, Tool, answer, call, script
+from tests.waiting import pass_time, until
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 THOUGHTFUL = (
@@ -340,6 +340,14 @@ async def test_repairs_are_counted_by_their_kind(open_app: Any) -> None:
     assert scraped("gpt_oss_harmony_repairs_total") == 1
 
 
+async def test_the_version_and_the_backend_are_shown(open_app: Any) -> None:
+    async with open_app() as app:
+        shown = (await app.client.get("/version")).json()
+        scraped = await scrape(app)
+    labels = {"version": shown["version"], "backend": "scripted"}
+    assert scraped("gpt_oss_build_info", **labels) == scraped("gpt_oss_build_info") == 1
+
+
 # Hosted calls
 
 
@@ -353,14 +361,21 @@ async def test_a_call_that_fails_is_counted(open_app: Any, text: str, outcome: s
     assert scraped("gpt_oss_hosted_calls_total", outcome=outcome) == 1
 
 
-async def test_a_call_that_takes_too_long_is_counted(open_app: Any) -> None:
+async def test_a_call_that_takes_too_long_is_counted(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = Tool()
     lines = [
         {"prompt_contains": "was stopped", "completion": answer()},
         {"completion": call("wait")},
     ]
-    async with open_app(*lines, answer_timeout=0.05) as app:
-        app.use(Tool())
-        await app.post(RESPONSES, {"input": "Hi.", "tools": [CODE]})
+    async with open_app(*lines, answer_timeout=3600) as app:
+        app.use(tool)
+        asked = asyncio.create_task(app.post(RESPONSES, {"input": "Hi.", "tools": [CODE]}))
+        await tool.was_opened.wait()
+        await tool.sessions[0].running.wait()
+        pass_time(monkeypatch, 3600)
+        await asked
         scraped = await scraped_idle(app)
     assert scraped("gpt_oss_hosted_calls_total", outcome="timeout") == 1
 

@@ -297,6 +297,18 @@ async def test_an_unknown_model_is_a_404(serve: Serve) -> None:
     assert answer.json()["error"]["code"] == "model_not_found"
 
 
+@pytest.mark.parametrize(("path", "body"), [("", {}), ("", {"input": []}), ("/compact", {})])
+async def test_a_request_without_input_is_refused(
+    serve: Serve, path: str, body: dict[str, Any]
+) -> None:
+    async with serve(line(ANSWER)) as server:
+        answer = await server.client.post(
+            f"/v1/responses{path}", json={"model": "scripted", **body}
+        )
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, "input", "missing_input")
+
+
 async def test_a_prompt_that_does_not_fit_names_the_input(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
         answer = await server.create(input=" hi" * 140_000)

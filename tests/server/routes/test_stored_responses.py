@@ -13,7 +13,6 @@ from openai.types.responses import Response
 from openai.types.responses.response_item_list import ResponseItemList
 from starlette.types import Message
 
-from harmony.tokenizer import decode
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 
@@ -454,46 +453,3 @@ async def test_a_background_response_that_the_server_stops_for_ends_as_failed(
         shown = (await get(app, queued["id"])).json()
     assert shown["status"] == "failed"
     assert "server stopped" in shown["error"]["message"]
-
-
-REASONED_CALL = (
-    "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant to=functions.f<|channel|>"
-    "commentary <|constrain|>json<|message|>{}<|call|>"
-)
-
-
-@pytest.mark.parametrize("body", [{"input": "hi"}, {"input": "hi", "reasoning": {"effort": "low"}}])
-async def test_a_record_is_rendered_of_a_response_that_was_made_without_one(
-    open_app: OpenApp, body: Any
-) -> None:
-    options = {"instructions": "Be kind.", "tools": [TOOL], **body}
-    async with open_app(REASONED_CALL) as app:
-        first = await create(app, **options)
-        second = await create(
-            app,
-            **{**options, "previous_response_id": first["id"], "return_token_ids": True},
-        )
-        for response in (first, second):
-            answer = await get(app, response["id"], **{"include[]": "gpt_oss:record"})
-            record = answer.json()["gpt_oss:record"]
-            Response.model_validate(answer.json())
-            assert decode(record["token_ids"]) == REASONED_CALL
-            assert not record["recorded"]
-            (sampling,) = record["samplings"]
-            assert (sampling["start"], sampling["end"]) == (0, len(record["token_ids"]))
-    assert record["prompt_token_ids"] == second["prompt_token_ids"]
-    assert record["token_ids"] == second["token_ids"]
-
-
-async def test_the_record_of_an_answer_is_the_one_that_was_made(open_app: OpenApp) -> None:
-    async with open_app(ANSWER) as app:
-        response = await create(app, include=["gpt_oss:record"])
-        shown = await get(app, response["id"], include="gpt_oss:record")
-    assert shown.json()["gpt_oss:record"] == response["gpt_oss:record"]
-    assert response["gpt_oss:record"]["recorded"]
-
-
-async def test_a_record_needs_a_stored_response(open_app: OpenApp) -> None:
-    async with open_app(ANSWER) as app:
-        answer = await get(app, "resp_none", **{"include[]": "gpt_oss:record"})
-    assert answer.status_code == 404

@@ -253,6 +253,7 @@ async def test_a_broken_body_is_a_400(encoding: str, body: bytes) -> None:
 async def test_an_unknown_encoding_is_a_415_that_names_the_known(encoding: str) -> None:
     answer = await Server().post(TEXT, encoding)
     assert answer.status_code == 415
+    assert answer.json()["error"]["code"] == "unsupported_encoding"
     assert answer.headers["accept-encoding"] == "gzip, zstd"
 
 

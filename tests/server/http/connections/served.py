@@ -14,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 from server.http.connections.config import Config
 from server.http.connections.limits import Limits
 from server.http.connections.protocol import Pending, Protocol
+from tests.waiting import until
 
 AGES = 3600.0
 HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\n"
@@ -27,15 +28,6 @@ KEY = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==
 
 def head(path: bytes = b"/echo", *lines: bytes) -> bytes:
     return HEAD % path + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the condition is still false")
 
 
 class App:

@@ -14,6 +14,7 @@ from server.app import create_app
 from server.context import Context
 from server.http.connections.config import Config
 from server.settings import Settings
+from tests.waiting import until
 
 SLOW = {
     "completion": "<|channel|>final<|message|>One two<|return|>",
@@ -26,15 +27,6 @@ BODIES: dict[str, dict[str, Any]] = {
 }
 
 StartEngine = Callable[..., Awaitable[Any]]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the condition is still false")
 
 
 class Server:

@@ -13,9 +13,9 @@ from tests.server.http.connections.served import (
     head,
     hurry,
     serve,
-    until,
     until_expired,
 )
+from tests.waiting import until
 
 # The head
 

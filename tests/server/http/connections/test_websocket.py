@@ -18,8 +18,8 @@ from tests.server.http.connections.served import (
     Served,
     head,
     serve,
-    until,
 )
+from tests.waiting import until
 
 PING = b"\x89\x04"
 """The head of a ping with four bytes of payload, as uvicorn sends it."""

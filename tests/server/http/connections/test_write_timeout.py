@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from server.http.connections import write_timeout
 from server.http.connections.config import Config
 from server.http.connections.limits import Limits
 from server.http.connections.write_timeout import CHECKS, WriteDeadline
+from tests.waiting import until
 
 CHUNK = b"x" * 65_536
 HANDSHAKE = (
@@ -53,15 +54,6 @@ async def whole(scope: Scope, receive: Receive, send: Send) -> None:
     """An application whose answer is one write."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": CHUNK * 256})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Return when the condition holds."""
-    for _ in range(30_000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("the condition is still false")
 
 
 @asynccontextmanager

@@ -1,0 +1,82 @@
+"""The records of stored responses: those that were made, and those that are rendered later."""
+
+from typing import Any
+
+import pytest
+from openai.types.responses import Response
+
+from harmony.tokenizer import decode
+from tests.server.routes.test_stored_responses import ANSWER, TOOL, OpenApp, create, get
+
+REASONED_CALL = (
+    "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant to=functions.f<|channel|>"
+    "commentary <|constrain|>json<|message|>{}<|call|>"
+)
+
+
+@pytest.mark.parametrize("body", [{"input": "hi"}, {"input": "hi", "reasoning": {"effort": "low"}}])
+async def test_a_record_is_rendered_of_a_response_that_was_made_without_one(
+    open_app: OpenApp, body: Any
+) -> None:
+    options = {"instructions": "Be kind.", "tools": [TOOL], **body}
+    async with open_app(REASONED_CALL) as app:
+        first = await create(app, **options)
+        second = await create(
+            app,
+            **{**options, "previous_response_id": first["id"], "return_token_ids": True},
+        )
+        for response in (first, second):
+            answer = await get(app, response["id"], **{"include[]": "gpt_oss:record"})
+            record = answer.json()["gpt_oss:record"]
+            Response.model_validate(answer.json())
+            assert decode(record["token_ids"]) == REASONED_CALL
+            assert not record["recorded"]
+            (sampling,) = record["samplings"]
+            assert (sampling["start"], sampling["end"]) == (0, len(record["token_ids"]))
+    assert record["prompt_token_ids"] == second["prompt_token_ids"]
+    assert record["token_ids"] == second["token_ids"]
+
+
+TURNS = [{"role": "user", "content": "word " * 60_000} for _ in range(3)]
+
+
+@pytest.mark.parametrize("default_max_output_tokens", [None, 20])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"reasoning": {"effort": "none"}},
+        {"reasoning": {"max_tokens": 0}},
+        {"reasoning": {"max_tokens": 50}},
+        {"reasoning": {"effort": "high", "max_tokens": 50}},
+        {"text": {"format": {"type": "json_object"}, "verbosity": "low"}},
+        {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
+        {"input": TURNS, "truncation": "auto"},
+        {"input": TURNS, "truncation": "auto", "max_output_tokens": 30},
+    ],
+)
+async def test_a_rendered_record_has_the_prompt_and_the_grammar_of_one_that_was_made(
+    open_app: OpenApp, options: Any, default_max_output_tokens: int | None
+) -> None:
+    settings = {"default_max_output_tokens": default_max_output_tokens}
+    async with open_app(ANSWER, ANSWER, **settings) as app:
+        made = (await create(app, **options, include=["gpt_oss:record"]))["gpt_oss:record"]
+        plain = await create(app, **options)
+        answer = await get(app, plain["id"], **{"include[]": "gpt_oss:record"})
+    rendered = answer.json()["gpt_oss:record"]
+    assert rendered["prompt_token_ids"] == made["prompt_token_ids"]
+    assert rendered["samplings"][0]["grammar"] == made["samplings"][0]["grammar"]
+
+
+async def test_the_record_of_an_answer_is_the_one_that_was_made(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        response = await create(app, include=["gpt_oss:record"])
+        shown = await get(app, response["id"], include="gpt_oss:record")
+    assert shown.json()["gpt_oss:record"] == response["gpt_oss:record"]
+    assert response["gpt_oss:record"]["recorded"]
+
+
+async def test_a_record_needs_a_stored_response(open_app: OpenApp) -> None:
+    async with open_app(ANSWER) as app:
+        answer = await get(app, "resp_none", **{"include[]": "gpt_oss:record"})
+    assert answer.status_code == 404
