@@ -213,3 +213,9 @@ def families() -> tuple[np.ndarray, np.ndarray]:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     return order, place
+
+
+def forget_tables() -> None:
+    """Free the memory of the tables here, 80 MB; each is computed anew when it is next used."""
+    for table in (_cores, signs, features, tagged, pieces, families):
+        table.cache_clear()

@@ -13,7 +13,10 @@ Progress = Callable[[str, float], None]
 
 
 def write_tokenizer(folder: Path, progress: Progress) -> None:
-    """Write `tokenizer.json` and its configuration, as transformers, vLLM and others read them."""
+    """Write `tokenizer.json` and its configuration, as transformers, vLLM and others read them.
+
+    Raises OSError where they cannot be written.
+    """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
     progress("writing the tokenizer", 0.1)
@@ -29,7 +32,8 @@ def write_tokenizer(folder: Path, progress: Progress) -> None:
     tokenizer.add_special_tokens(
         [AddedToken(name, normalized=False, special=True) for name in vocab.SPECIAL_TOKENS]
     )
-    tokenizer.save(str(folder / "tokenizer.json"))
+    # The library's own `save` raises a bare Exception on a full disk.
+    (folder / "tokenizer.json").write_text(tokenizer.to_str(pretty=True), encoding="utf-8")
     (folder / "tokenizer_config.json").write_text(
         json.dumps(
             {

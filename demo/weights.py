@@ -83,8 +83,7 @@ def from_integers(integers: Tensor, scales: Tensor) -> Tensor:
 def build(state: dict[str, Tensor], known: Tensor) -> tuple[Body, Tensor, Tensor]:
     """The body and both vocabulary matrices (vocabulary, hidden), in bfloat16."""
     shape = Shape.of(state)
-    with torch.device("meta"):  # no random values, which are replaced at once
-        body = Body(shape)
+    body = Body(shape)
     body.load_state_dict(_under("body.", state), assign=True)
     ids = torch.arange(vocab.VOCAB_SIZE)
     matrices = []

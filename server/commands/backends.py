@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from adapters.base import Backend, BackendConfig, Progress
+from adapters.errors import BackendFailed
 from adapters.registry import create
 from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
@@ -62,6 +63,9 @@ def _let_threads_yield() -> None:
 
 
 def _demo_checkpoint(progress: Progress) -> str:
-    from demo.checkpoint import ensure
+    from demo.checkpoint import CheckpointNotWritten, ensure
 
-    return str(ensure(progress=progress))
+    try:
+        return str(ensure(progress=progress))
+    except CheckpointNotWritten as error:
+        raise BackendFailed(str(error)) from error

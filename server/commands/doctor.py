@@ -10,7 +10,7 @@ from adapters.download import MAKE_ROOM, why_no_room
 from adapters.errors import BackendFailed, UnknownBackend
 from adapters.registry import REMOTE, names
 from adapters.scripted import read_script
-from demo.checkpoint import default_cache_dir, trained_name
+from demo.checkpoint import default_cache_dir, is_whole, trained_name
 from harmony.tokenizer import encode_with_control
 from server.commands.backends import open_engines
 from server.commands.doctor_check import Check, Plan, Status, plan
@@ -146,9 +146,17 @@ def _download_check(cache: Path, size: int) -> Check:
 
 def _demo_check() -> Check:
     folder = default_cache_dir() / trained_name()
-    if folder.is_dir():
+    if is_whole(folder):
         return Check("disk", "ok", f"{folder} is there")
-    return check_disk("disk", folder, "set XDG_CACHE_HOME to a folder that can be written")
+    advice = "set XDG_CACHE_HOME to a folder that can be written"
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+        if there.is_dir():
+            return check_disk("disk", folder, advice)
+        fact = f"{there} is no folder"
+    except OSError as error:
+        fact = f"{folder} cannot be written: {error.strerror}"
+    return Check("disk", "failed", fact, advice)
 
 
 def worst(checks: Sequence[Check]) -> Status:

@@ -1,11 +1,20 @@
 """An expanded checkpoint: transformers loads it as gpt-oss and says what the decoder says."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GptOssForCausalLM
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GenerationConfig,
+    GptOssConfig,
+    GptOssForCausalLM,
+)
 
 from demo import expand, weights
 from demo.decode import Decoder
@@ -59,3 +68,29 @@ def test_its_tokenizer_agrees_with_the_packaged_vocabulary(folder: Path) -> None
     assert tokenizer.decode(encode(text)) == text
     harmony = "<|start|>user<|message|>hi<|end|><|start|>assistant"
     assert tokenizer(harmony).input_ids == encode_with_control(harmony)
+
+
+def test_whoever_can_read_one_file_can_read_all(folder: Path) -> None:
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
+def test_its_configuration_is_what_transformers_writes(folder: Path, tmp_path: Path) -> None:
+    arguments = weights.config(SMALL)
+    config = GptOssConfig(**arguments, dtype=torch.bfloat16)
+    config.architectures = ["GptOssForCausalLM"]
+    config.save_pretrained(tmp_path)
+    stops = {name: value for name, value in arguments.items() if name.endswith("_token_id")}
+    GenerationConfig(**stops).save_pretrained(tmp_path)
+    for name in ("config.json", "generation_config.json"):
+        written, expected = ((place / name).read_text() for place in (folder, tmp_path))
+        assert json.loads(written) == json.loads(expected)
+
+
+def test_it_does_without_transformers() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import demo.expand, sys; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "transformers" not in loaded

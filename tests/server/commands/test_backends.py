@@ -1,8 +1,13 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+
+from demo.checkpoint import trained_name
+from tests.forks import Fork
 
 OPEN = """
 import sys
@@ -40,3 +45,15 @@ def test_threads_of_torch_yield_while_they_wait(given: str | None, policy: str, 
     )
     assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
     assert f"GOMP_SPINCOUNT = '{spins}" in done.stderr
+
+
+def test_a_demo_that_cannot_be_written_is_one_line(
+    fork: Callable[..., Fork], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cache = tmp_path / "file"
+    cache.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    status, out, err = fork("serve", "--port", "0").end()
+    folder = cache / "gpt-oss-server" / trained_name()
+    reason = f"cannot write the demo checkpoint to {folder}: Not a directory"
+    assert (status, out, err) == (1, "", f"gpt-oss-server serve: {reason}\n")

@@ -204,9 +204,22 @@ def test_a_cache_is_needed_until_the_demo_is_in_it(
 ) -> None:
     forbid_writing(monkeypatch)
     assert named(Torch("2.13"))["disk"].status == "failed"
-    monkeypatch.setattr(checkpoint, "_write_trained", lambda *_: None)
-    checkpoint.ensure()
+    monkeypatch.setattr(checkpoint, "_write_trained", lambda folder, _: (folder / "a").touch())
+    folder = checkpoint.ensure()
     assert named(Torch("2.13"))["disk"].status == "ok"
+    (folder / "a").unlink()
+    assert named(Torch("2.13"))["disk"].status == "failed"
+
+
+@pytest.mark.parametrize("name", ["file", "a" * 300])
+def test_the_cache_of_the_demo_must_be_a_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+    check = named(Torch("2.13"))["disk"]
+    assert (check.status, str(tmp_path / name) in check.fact) == ("failed", True)
+    assert "XDG_CACHE_HOME" in check.advice
 
 
 def backend(**options: Any) -> Check:

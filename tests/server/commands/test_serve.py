@@ -1,6 +1,7 @@
 """The server as a process: how it starts, what it prints, how it stops."""
 
 import asyncio
+import gc
 import io
 import json
 import resource
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
+from sse_starlette.sse import AppStatus
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
@@ -563,6 +565,20 @@ class Mortal:
         raise EngineDied("the engine died")
 
 
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What `serve` changes in its process is as before after the test."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    threshold = gc.get_threshold()
+    drains = AppStatus.enable_automatic_graceful_drain
+    yield
+    AppStatus.enable_automatic_graceful_drain = drains
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+@pytest.mark.usefixtures("restored")
 def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Mortal()
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: engine)
@@ -661,6 +677,7 @@ def test_loading_can_be_interrupted(torch_forks: Forks, number: signal.Signals) 
         process.kill()
 
 
+@pytest.mark.usefixtures("restored")
 def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
