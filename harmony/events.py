@@ -68,7 +68,8 @@ class ContentDelta:
     """New text of the open message.
 
     span: the half-open range of positions of the sampled tokens (0 is the first token pushed) whose
-    bytes this text completes, for logprobs and token counts.
+    bytes this text completes, for logprobs and token counts. For a message without `<|message|>`,
+    it begins with the first token after the header.
     """
 
     index: int
@@ -81,7 +82,8 @@ class MessageEnded:
     """The message is complete.
 
     tokens: all its ids from `<|start|>` on, for replay: those of the prompt, those that were
-    sampled, and the token that ended the message. Parsing them gives this message.
+    sampled, and the token that ended the message. If it is complete and has no repairs, parsing
+    them gives this message.
     end: the control token that ended the message, None if sampling stopped without one. A control
     token that opens the next header ends a message as well, but is not part of `tokens`.
     repairs: empty exactly if the message, and the tokens before it, were legal harmony.

@@ -25,7 +25,7 @@ from harmony.tokenizer import encode_header_part, encode_with_control
 from harmony.tools import FUNCTIONS
 from harmony.vocab import CALL, CHANNEL, MESSAGE, RETURN
 
-MAX_CHARACTERS = 1 << 19
+MAX_GRAMMAR_CHARACTERS = 1 << 19
 """Characters of the longest grammar: a client's, and that of a turn with all tools of a request."""
 
 
@@ -319,8 +319,8 @@ _UNSAFE_ATTRIBUTES = {
 
 def _nested(grammar: str) -> str:
     """A client's grammar as a value. It can name no token, and nothing outside of itself."""
-    if len(grammar) > MAX_CHARACTERS:
-        raise InvalidConstraint(f"the grammar has more than {MAX_CHARACTERS:,} characters")
+    if len(grammar) > MAX_GRAMMAR_CHARACTERS:
+        raise InvalidConstraint(f"the grammar has more than {MAX_GRAMMAR_CHARACTERS:,} characters")
     _check_unicode(grammar)
     rules = _without_literals(grammar)
     for pattern, name in _UNSAFE_ATTRIBUTES.items():

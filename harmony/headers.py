@@ -7,12 +7,14 @@ that cannot be interpreted are ignored and reported as a repair.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, takewhile
 
 from harmony import names
 from harmony.events import Header, Repair
 from harmony.messages import Channel, Role
 from harmony.tokenizer import decode
-from harmony.vocab import CHANNEL, CONSTRAIN, FIRST_SPECIAL
+from harmony.vocab import CHANNEL, CONSTRAIN, FIRST_SPECIAL, token_bytes
 
 # Control tokens become lone surrogates, which the bytes of no tokens decode to.
 _CHANNEL, _CONSTRAIN, _OTHER = "\ud800", "\ud801", "\ud802"
@@ -27,27 +29,29 @@ _HEADER_WORDS = CONTENT_TYPES | {"call", "functions", "recipient", "to", "to:", 
 _CHANNEL_NAMES = frozenset(Channel)
 _CHANNELS = "|".join(Channel)
 _TYPES = "|".join(sorted(CONTENT_TYPES))
-_NAME = r"[\w.:/-]+"
+_BETWEEN = rf"[\s{_CHANNEL}{_CONSTRAIN}{_OTHER}]"
+_IN_WORD = rf"[^\s{_CHANNEL}{_CONSTRAIN}{_OTHER}]"
 _LEGAL = re.compile(
-    rf"assistant(?: to=(?P<to_first>{_NAME}))?"
-    rf"{_CHANNEL}(?P<channel>{_CHANNELS})(?: to=(?P<to>{_NAME}))?"
+    rf"assistant(?: to=(?P<to_first>{_IN_WORD}+))?"
+    rf"{_CHANNEL}(?P<channel>{_CHANNELS})(?: to=(?P<to>{_IN_WORD}+))?"
     rf"(?: ?{_CONSTRAIN} ?(?P<constrained>[\w.+/-]+)| (?P<type>{_TYPES}))? ?"
 )
-_TYPE_PART = rf" ?{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w)"
-_CHANNEL_PART = rf"{_CHANNEL}(?:{_CHANNELS})?(?: to={_NAME})?(?:{_TYPE_PART})?"
-# The longest beginning of a text that continues a legal header after its role.
-_LEGAL_START = re.compile(
-    rf"(?:(?:assistant)* ?to={_NAME}|(?:assistant)*(?={_CHANNEL}|\Z))?(?:{_CHANNEL_PART})*"
-)
-_NO_TEXT = re.compile(rf"{_CHANNEL_PART}|{_CONSTRAIN} ?(?:{_TYPES})?|{_OTHER}")
-_ITEM = re.compile(r"(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
+_PLAIN = r"[\w.:/-]"
+"""The characters of a name after which a text can begin, if no declared name has others."""
+_PLAIN_NAME = re.compile(rf"{_PLAIN}+")
+_ITEM = re.compile(r"(?=\S)(?:(?!to=)\S)*(?P<to>to=\s*(?P<name>\S*))?")
+_FIRST_WORD = re.compile(rf"\A{_IN_WORD}+")
+_LAST_WORD = re.compile(rf"(?<={_BETWEEN}){_IN_WORD}+\Z")
 _AUTHOR = re.compile(rf"\A(?:{Role.ASSISTANT})+")
 _NOT_IN_NAME = re.compile(r"[^\w.-]")
 
+_GLUED = CONTENT_TYPES | _CHANNEL_NAMES | {Role.ASSISTANT}
 _NOT_RECIPIENTS = frozenset({"", "all", *Role, *Channel})
 _OTHER_AUTHORS = frozenset(Role) - {Role.ASSISTANT}
 _FUNCTION_NAMESPACES = ("functions.", "function.")
 _SHARED_LETTERS = 4
+_LONGEST_READ = 8_192
+"""The length of the longest header that is read as a whole. All legal headers are far shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,9 @@ class Recipients:
         }
         self._by_bare_name = bare | functions
         self._texts = (*self._longest_first, *map(_bare, self._longest_first))
+        odd = {text for text in self._texts if not _PLAIN_NAME.fullmatch(text)}
+        self.odd_names = tuple(sorted(odd, key=len, reverse=True))
+        """The full and bare names whose characters are not all plain, the longest first."""
 
     def resolve(self, name: str) -> Resolved:
         """The recipient for `to=name`: a declared tool, else `name` without illegal characters."""
@@ -120,16 +127,21 @@ def _bare(name: str) -> str:
 
 
 def _is_suffix(rest: str) -> bool:
-    return rest in CONTENT_TYPES or rest in _NOT_RECIPIENTS or bool(_NOT_IN_NAME.match(rest))
+    """Whether `rest` follows a name without a space, rather than making it another name."""
+    return rest in _GLUED or bool(_NOT_IN_NAME.match(rest))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """An interpreted header, its repairs, and the text that it contained."""
+    """An interpreted header, its repairs, and the text that it contained.
+
+    text_start: the index of the first token that may have text, if there is any.
+    """
 
     header: Header
     repairs: tuple[Repair, ...] = ()
     text: str = ""
+    text_start: int = 0
 
 
 def read(tokens: Sequence[int], recipients: Recipients, fallback: Channel) -> Reading:
@@ -144,46 +156,110 @@ def read_unfinished_header(
 
     None if there is no text: the tokens are a legal header, or the beginning of one.
     """
-    text = _to_text(tokens)
-    role = len(Role.ASSISTANT) if text.startswith(Role.ASSISTANT) else 0
-    start = _LEGAL_START.match(text, role)
+    whole = _to_text(tokens)
+    syntax = _unfinished_syntax(recipients.odd_names)
+    role = len(Role.ASSISTANT) if whole.startswith(Role.ASSISTANT) else 0
+    start = syntax.start.match(whole, role)
     split = start.end() if start else role
-    head, text = text[:split], _without_headers(text[split:])
-    if _may_become_word(text, head):
+    head, text = whole[:split], syntax.without_headers(whole[split:])
+    # Spaces that belong to the header are no message.
+    is_blank = not text.strip() and text != whole[role:]
+    if is_blank or syntax.may_become_word(text, head):
         return None
     reading = _read(head, recipients, fallback)
-    return Reading(reading.header, (*reading.repairs, Repair.HEADERLESS_TEXT), text)
+    repairs = (*reading.repairs, Repair.HEADERLESS_TEXT)
+    return Reading(reading.header, repairs, text, _count_within(head, tokens))
 
 
-def _without_headers(text: str) -> str:
-    """`text` without parts of legal headers, and without the beginning of one at its end."""
-    last = max(text.rfind(_CHANNEL), text.rfind(_CONSTRAIN))
-    if last >= 0 and (part := _NO_TEXT.match(text, last)):
-        opened = text[: part.end()]
-        if _may_become_word(text[part.end() :], opened):
-            text = opened
-    return _NO_TEXT.sub("", text)
+@dataclass(frozen=True, slots=True)
+class _UnfinishedSyntax:
+    """Tells the words of an unfinished header from the text after it.
+
+    start: the longest beginning that continues a legal header after its role. no_text: what may
+    stand inside of a text without being part of it. odd_names: as in `Recipients`.
+    """
+
+    start: re.Pattern[str]
+    no_text: re.Pattern[str]
+    odd_names: tuple[str, ...]
+
+    def without_headers(self, text: str) -> str:
+        """`text` without parts of legal headers, and without the beginning of one at its end."""
+        last = max(text.rfind(_CHANNEL), text.rfind(_CONSTRAIN))
+        if last >= 0 and (part := self.no_text.match(text, last)):
+            opened = text[: part.end()]
+            if self.may_become_word(text[part.end() :], opened):
+                text = opened
+        return self.no_text.sub("", text)
+
+    def may_become_word(self, text: str, head: str) -> bool:
+        """Whether `text` after `head` is the beginning of a word of a legal header."""
+        return any(word.startswith(text) for word in self._next_words(head))
+
+    def _next_words(self, head: str) -> Iterator[str]:
+        """The words that may follow `head`, and what may be missing of a name at its end."""
+        match head[-1:]:
+            case "":
+                yield Role.ASSISTANT
+            case last if last == _CHANNEL:
+                yield from Channel
+            case last if last == _CONSTRAIN:
+                yield from CONTENT_TYPES
+            case _:
+                yield " to="
+                yield from (f" {word}" for word in CONTENT_TYPES)
+                _, to, name = head.rpartition(" to=")
+                names_begun = (odd for odd in self.odd_names if to and odd.startswith(name))
+                yield from (odd[len(name) :] for odd in names_begun)
 
 
-def _may_become_word(text: str, head: str) -> bool:
-    return any(word.startswith(text) for word in _next_words(head))
+@lru_cache(maxsize=64)
+def _unfinished_syntax(odd_names: tuple[str, ...]) -> _UnfinishedSyntax:
+    # The name ends before the first character that is not plain, unless a declared one has it.
+    odd = "|".join(map(re.escape, odd_names))
+    name = rf"(?:(?:{odd}){_PLAIN}*|{_PLAIN}+)" if odd else rf"{_PLAIN}+"
+    of_type = rf" *{_CONSTRAIN} ?(?:{_TYPES})?| (?:{_TYPES})(?!\w)"
+    # A text may follow a channel without a space, but not in the middle of a word.
+    channel = rf"(?:{_CHANNELS})(?:(?![a-z])|(?=to=))"
+    part = rf"{_CHANNEL}(?:{channel})?(?: ?to={name}|{of_type})*"
+    role = rf"(?:assistant)* ?to={name}|(?:assistant)*(?={_CHANNEL}|\Z)"
+    return _UnfinishedSyntax(
+        re.compile(rf"(?:{role})?(?:{part})*"),
+        re.compile(rf"{part}|{_CONSTRAIN} ?(?:{_TYPES})?|{_OTHER}"),
+        odd_names,
+    )
 
 
-def _next_words(head: str) -> Iterable[str]:
-    """The words that may follow `head` in a legal header."""
-    match head[-1:]:
-        case "":
-            return (Role.ASSISTANT,)
-        case last if last == _CHANNEL:
-            return Channel
-        case last if last == _CONSTRAIN:
-            return CONTENT_TYPES
-        case _:
-            return (" to=", *(f" {word}" for word in CONTENT_TYPES))
+def _count_within(head: str, tokens: Sequence[int]) -> int:
+    """The number of tokens at the beginning that have nothing but `head` in them."""
+    size = len(_to_bytes(head))
+    pieces = token_bytes()
+    lengths = (
+        len(pieces[token] if 0 <= token < FIRST_SPECIAL else _to_bytes(_OTHER)) for token in tokens
+    )
+    return sum(1 for _ in takewhile(lambda end: end <= size, accumulate(lengths)))
+
+
+def _to_bytes(text: str) -> bytes:
+    """The bytes of `text`, in which those of each control token's surrogate are as many."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _abridged(text: str) -> str:
+    """The beginning and the end of a long header, without the words that the gap cuts apart.
+
+    Reading a header takes time for each word, and one sampling can consist of a header.
+    """
+    half = _LONGEST_READ // 2
+    first, last = _LAST_WORD.sub("", text[:half]), _FIRST_WORD.sub("", text[-half:])
+    return f"{first} {last}"
 
 
 def _read(text: str, recipients: Recipients, fallback: Channel) -> Reading:
-    return _read_legal(text, recipients) or LenientHeaderReader(recipients, fallback).read(text)
+    lenient = LenientHeaderReader(recipients, fallback)
+    if len(text) > _LONGEST_READ:
+        return lenient.read(_abridged(text))
+    return _read_legal(text, recipients) or lenient.read(text)
 
 
 def _to_text(tokens: Sequence[int]) -> str:

@@ -6,6 +6,8 @@ characters among them), surrogates and unassigned code points are not allowed: t
 are invisible in it. Control tokens need no rule, since text is never encoded as control tokens.
 """
 
+from itertools import islice
+
 MAX_CHARACTERS = 256
 """The length of the longest name. OpenAI allows 64 characters for functions, MCP servers 128."""
 
@@ -25,4 +27,4 @@ def is_title(text: str) -> bool:
 
 def without_illegal_characters(text: str) -> str:
     """The characters of `text` that a name may have, at most `MAX_CHARACTERS`; may be empty."""
-    return "".join(filter(is_name, text))[:MAX_CHARACTERS]
+    return "".join(islice(filter(is_name, text), MAX_CHARACTERS))

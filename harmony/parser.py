@@ -10,7 +10,7 @@ they were a header and stray text before it, and neither becomes text of a messa
 ends there, by a stop token or by length, they become the text of messages, without header words:
 the longest legal header at the beginning of each part between `<|start|>` and `<|end|>`, and each
 part of a legal header that begins with `<|channel|>` or `<|constrain|>`, complete or cut off at the
-end.
+end. White space alone, beside words of a header, belongs to them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -172,7 +172,9 @@ class _Part:
         """The events of the message with the header and text of `reading`, ended by `end`."""
         reading = _with_repairs(reading, self.tokens, stray=self.stray)
         header = reading.header
-        span = (max(self.position, 0), max(self.position + len(self.tokens), 0))
+        end_position = self.position + len(self.tokens)
+        start = self.position + len(self.tokens) - len(_without_start(self.tokens))
+        span = (max(start + reading.text_start, 0), max(end_position, 0))
         ended = MessageEnded(
             index,
             header,
@@ -180,7 +182,7 @@ class _Part:
             (*self.tokens, end) if end in _ENDS else tuple(self.tokens),
             end,
             _unique(*reading.repairs, *_end_repairs(header, end)),
-            body_tokens=span[1] - span[0],
+            body_tokens=max(end_position, 0) - max(self.position, 0),
         )
         return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
 

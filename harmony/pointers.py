@@ -6,6 +6,7 @@ since generators of schemas differ in what they encode.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, unquote
 
 _MAX_DIGITS = 9
@@ -29,9 +30,12 @@ def resolve(reference: object, document: object) -> object:
     path = steps(reference)
     if path is None:
         return None
-    value = document
+    value: Any = document
     for step in path:
-        value = _member(value, step)
+        found = key(value, step)
+        if found is None:
+            return None
+        value = value[found]
     return value
 
 
@@ -41,12 +45,13 @@ def canonical(reference: str) -> str:
     return reference if path is None else "".join(["#", *map(_encoded, path)])
 
 
-def _member(value: object, step: str) -> object:
+def key(value: object, step: str) -> str | int | None:
+    """The key or the index in `value` that a step denotes; None if there is none."""
     if isinstance(value, Mapping):
-        return value.get(step)
+        return step if step in value else None
     if isinstance(value, Sequence) and not isinstance(value, str):
         index = _index(step)
-        return value[index] if index is not None and index < len(value) else None
+        return index if index is not None and index < len(value) else None
     return None
 
 

@@ -1,8 +1,10 @@
 """Renders a conversation as the token ids of a prompt.
 
 Only the renderer writes control tokens. It encodes every text as ordinary tokens, so that no text
-can end a message or start one. Equal conversations give equal ids. The ids of a conversation begin
-with the ids of a shorter one, so that the prefix cache of an engine applies.
+can end a message or start one. Equal conversations give equal ids. A conversation that goes on
+begins with the same ids, except for the `<|start|>assistant` at the end, so that the prefix cache
+of an engine applies. They differ from where a new answer drops the reasoning before it, and from
+the system message on if functions are declared for the first time.
 
 The ids equal those of openai-harmony 0.0.8, except for these differences (and, for JSON Schema,
 those in `typescript`):
@@ -37,7 +39,7 @@ from harmony.messages import (
 from harmony.tokenizer import count, encode_header_part, encode_within
 
 _CONSTRAIN = "<|constrain|>"
-_ENDS = frozenset({vocab.END, vocab.CALL})
+_ENDS_IN_PROMPTS = frozenset({vocab.END, vocab.CALL})
 
 
 def render(conversation: Conversation, limit: int = sys.maxsize) -> list[int]:
@@ -193,7 +195,7 @@ def _end(message: Message) -> int:
 
 def _replayed(message: Message, tokens: tuple[int, ...]) -> list[int]:
     """The sampled ids, with the end token of a message in a prompt, which is never `<|return|>`."""
-    if tokens[-1] in _ENDS:
+    if tokens[-1] in _ENDS_IN_PROMPTS:
         return list(tokens)
     if tokens[-1] in vocab.STOP_TOKENS:
         tokens = tokens[:-1]

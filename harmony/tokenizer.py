@@ -33,6 +33,7 @@ SPLIT_PATTERN = "|".join(
 # With an unbounded repetition, a million white spaces overflow the stack of the matcher.
 _SPLIT = SPLIT_PATTERN.replace(r"\s+(?!\S)", r"\s{1,65536}(?!\S)")
 
+_LONGEST_NAME = max(map(len, vocab.SPECIAL_TOKENS))
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
@@ -89,7 +90,7 @@ def encode_within(text: str, limit: int, *, control: bool = False) -> list[int]:
     slices, so that other threads can run in between.
     """
     ids: list[int] = []
-    for piece in _slices(text):
+    for piece in _slices(text, control=control):
         ids += _encode(piece, control=control)
         if len(ids) > limit:
             break
@@ -113,15 +114,25 @@ def _encode(text: str, *, control: bool = False) -> list[int]:
     return _encoding().encode_ordinary(text)
 
 
-def _slices(text: str) -> Iterator[str]:
+def _slices(text: str, *, control: bool = False) -> Iterator[str]:
     start = 0
     while len(text) - start > SLICE:
         end = start + SLICE
         places = [match.end() for match in _BOUNDARY.finditer(text, end - _WINDOW, end)]
         end = places[-1] if places else end
+        end = _outside_name(text, start, end) if control else end
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+def _outside_name(text: str, start: int, end: int) -> int:
+    """`end`, or where the name of a control token begins (if that is `start`: ends) around it."""
+    first = text.rfind("<|", max(start, end - _LONGEST_NAME), end + 1)
+    last = text.find("|>", first, first + _LONGEST_NAME) + 2
+    if first < 0 or last <= end or text[first:last] not in vocab.SPECIAL_TOKENS:
+        return end
+    return first if first > start else last
 
 
 def decode(ids: Iterable[int]) -> str:

@@ -44,7 +44,9 @@ def _signature(tool: FunctionTool) -> str:
         return f"{comment(_FREEFORM)}type {tool.name} = (input: string) => any;"
     if tool.parameters is None:
         return f"type {tool.name} = () => any;"
-    return f"type {tool.name} = (_: {type_of(tool.parameters)}) => any;"
+    # The arguments of a call are an object in any case. `for_llguidance` ignores the word as well.
+    parameters = {word: value for word, value in tool.parameters.items() if word != "nullable"}
+    return f"type {tool.name} = (_: {type_of(parameters)}) => any;"
 
 
 def _comments(text: str) -> str:

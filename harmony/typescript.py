@@ -22,8 +22,9 @@ T10. Comments of several lines are comments on each line, or one line where they
 T11. Strings are JSON literals, and so are property names that are no identifiers. The library
      quotes without escaping.
 T12. Examples of any JSON value are listed. The library lists strings.
-T13. Descriptions of array items are kept in `/* */`. The library drops them.
-T14. Numbers in defaults are written as Python's json does (`1e-05`). The library writes `0.00001`.
+T13. Descriptions of array items are kept in `/* */` unless they are blank. The library drops them.
+T14. Numbers in defaults are written as Python's json does (`1e-05`, `1e+20`). The library writes
+     `0.00001` and `1e20`.
 T15. A schema with keywords but without a type is quoted in a comment after `any`.
 """
 
@@ -65,21 +66,21 @@ _ANNOTATIONS = frozenset(
 
 def type_of(schema: object) -> str:
     """The type that `schema` describes, in one or more lines. Never raises."""
-    return _Writer(schema).write(schema, _Place()).text
+    return _Writer(schema).write(schema, _Position()).text
 
 
 _Schema = Mapping[str, object]
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """The position of a type: its indent, the references being expanded, the depth of nesting."""
 
     indent: str = ""
     open_refs: frozenset[tuple[str, ...]] = frozenset()
     depth: int = 0
 
-    def inner(self, indent: str = "") -> "_Place":
-        return _Place(self.indent + indent, self.open_refs, self.depth + 1)
+    def inner(self, indent: str = "") -> "_Position":
+        return _Position(self.indent + indent, self.open_refs, self.depth + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,38 +116,38 @@ class _Writer:
         self._measurable = _MAX_MEASURED
         self._indents = _MAX_INDENTS
 
-    def write(self, schema: object, place: _Place) -> _Type:
+    def write(self, schema: object, position: _Position) -> _Type:
         """The type of a schema: its own shape and its combinations, joined by `&`."""
-        if place.depth > _MAX_DEPTH:
+        if position.depth > _MAX_DEPTH:
             return _any_type("nested too deeply")
-        schema, place = self._resolved(schema, place)
+        schema, position = self._resolved(schema, position)
         if isinstance(schema, bool):
             return _Type("any" if schema else "never")
         if not isinstance(schema, Mapping):
             return _any_type(json_text(schema))
-        if self._too_long(schema, place):
+        if self._too_long(schema, position):
             return _TOO_LONG
         if "$ref" in schema:
-            return _any_type(_reference(schema["$ref"], place))
-        parts = [self._union(schema, key, place) for key in _UNIONS if _list(schema, key)]
-        parts += [self.write(part, place.inner()) for part in _list(schema, "allOf")]
+            return _any_type(_reference(schema["$ref"], position))
+        parts = [self._union(schema, key, position) for key in _UNIONS if _list(schema, key)]
+        parts += [self.write(part, position.inner()) for part in _list(schema, "allOf")]
         if not parts or _has_shape(schema):
-            parts.insert(0, self._shape(schema, place))
+            parts.insert(0, self._shape(schema, position))
         return _nullable(schema, _intersection(parts))
 
-    def _resolved(self, schema: object, place: _Place) -> tuple[object, _Place]:
+    def _resolved(self, schema: object, position: _Position) -> tuple[object, _Position]:
         """`schema` with its reference resolved. A remaining `$ref` cannot be expanded here."""
         while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
             siblings = {key: value for key, value in schema.items() if key != "$ref"}
             if not _ANNOTATIONS.issuperset(siblings):
-                return {**siblings, "allOf": [{"$ref": ref}, *_list(siblings, "allOf")]}, place
+                return {**siblings, "allOf": [{"$ref": ref}, *_list(siblings, "allOf")]}, position
             steps = pointers.steps(ref)
-            if steps is None or steps in place.open_refs or not self._affordable(steps, ref):
-                return schema, place
+            if steps is None or steps in position.open_refs or not self._affordable(steps, ref):
+                return schema, position
             target = pointers.resolve(ref, self._root)
             schema = {**target, **siblings} if isinstance(target, Mapping) else target
-            place = place._replace(open_refs=place.open_refs | {steps})
-        return schema, place
+            position = position._replace(open_refs=position.open_refs | {steps})
+        return schema, position
 
     def _affordable(self, steps: tuple[str, ...], ref: str) -> bool:
         """Whether `ref` has a target that fits the remaining budget; if so, reduces the budget."""
@@ -159,109 +160,110 @@ class _Writer:
         self._budget -= self._sizes[steps] if affordable else 0
         return affordable
 
-    def _too_long(self, schema: _Schema, place: _Place) -> bool:
+    def _too_long(self, schema: _Schema, position: _Position) -> bool:
         """Whether the lines of `schema` exceed the remaining budget, which they reduce."""
-        self._indents -= _lines(schema) * (len(place.indent) + _LINE_SIGNS)
+        self._indents -= _lines(schema) * (len(position.indent) + _LINE_SIGNS)
         return self._indents < 0
 
-    def _union(self, schema: _Schema, key: str, place: _Place) -> _Type:
-        variants = self._variants(schema, key, place)
+    def _union(self, schema: _Schema, key: str, position: _Position) -> _Type:
+        variants = self._variants(schema, key, position)
         if _fit_a_line(key, variants):
             return _either([variant.type for variant in variants])
         text = "".join(
-            f"\n{place.indent} | {variant.type.text}{_trailing(_remarks(variant.schema))}"
+            f"\n{position.indent} | {variant.type.text}{_trailing(_remarks(variant.schema))}"
             for variant in variants
         )
         if _remarks(variants[-1].schema):
-            text += f"\n{place.indent}"
+            text += f"\n{position.indent}"
         return _Type(text, compound=True, null=any(variant.type.null for variant in variants))
 
-    def _variants(self, schema: _Schema, key: str, place: _Place) -> list[_Variant]:
+    def _variants(self, schema: _Schema, key: str, position: _Position) -> list[_Variant]:
         variants = []
         for alternative in _list(schema, key):
-            followed, inner = self._resolved(alternative, place.inner("   "))
+            followed, inner = self._resolved(alternative, position.inner("   "))
             variants.append(_Variant(self.write(followed, inner), followed))
         if schema.get("nullable") is True and not any(variant.type.null for variant in variants):
             variants.append(_Variant(_NULL, {}))
         return variants
 
-    def _shape(self, schema: _Schema, place: _Place) -> _Type:
+    def _shape(self, schema: _Schema, position: _Position) -> _Type:
         """The type that a schema's own keywords describe, without its combinations."""
         if "const" in schema:
             return _literals([schema["const"]])
         kinds = _kinds(schema)
-        values = [v for v in _list(schema, "enum") if not kinds or _is_any_of(v, kinds)]
+        known = frozenset(kinds)
+        values = [v for v in _list(schema, "enum") if not kinds or _is_any_of(v, known)]
         if values:
             return _literals(values)
         if kinds:
-            return _either([self._kind(kind, schema, place) for kind in kinds])
+            return _either([self._kind(kind, schema, position) for kind in kinds])
         keywords = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
         return _any_type(json_text(keywords)) if keywords else _Type("any")
 
-    def _kind(self, kind: str, schema: _Schema, place: _Place) -> _Type:
+    def _kind(self, kind: str, schema: _Schema, position: _Position) -> _Type:
         match kind:
             case "object":
-                return _Type(self._object(schema, place))
+                return _Type(self._object(schema, position))
             case "array":
-                return _Type(self._array(schema, place))
+                return _Type(self._array(schema, position))
             case "null":
                 return _NULL
             case _:
                 return _Type(_SIMPLE[kind]) if kind in _SIMPLE else _any_type(kind)
 
-    def _object(self, schema: _Schema, place: _Place) -> str:
+    def _object(self, schema: _Schema, position: _Position) -> str:
         required = {name for name in _list(schema, "required") if isinstance(name, str)}
         members = [
-            self._member(_name(name) + ("" if name in required else "?"), value, place)
+            self._member(_name(name) + ("" if name in required else "?"), value, position)
             for name, value in _items(schema, "properties")
         ]
         for pattern, value in _items(schema, "patternProperties"):
-            members.append(comment(f"keys that match {pattern}", place.indent))
-            members.append(self._member("[key: string]", value, place))
+            members.append(comment(f"keys that match {pattern}", position.indent))
+            members.append(self._member("[key: string]", value, position))
         others = schema.get("additionalProperties")
         if others is not None and others is not False:
-            members.append(self._member("[key: string]", others, place))
-        return f"{_described(schema, place.indent)}{{\n{''.join(members)}{place.indent}}}"
+            members.append(self._member("[key: string]", others, position))
+        return f"{_described(schema, position.indent)}{{\n{''.join(members)}{position.indent}}}"
 
-    def _member(self, name: str, value: object, place: _Place) -> str:
+    def _member(self, name: str, value: object, position: _Position) -> str:
         """The lines of one property: comments, `name: type,` and a trailing default."""
-        followed, place = self._resolved(value, place)
+        followed, position = self._resolved(value, position)
         schema = followed if isinstance(followed, Mapping) else {}
-        if self._too_long(schema, place):
-            return f"{place.indent}{name}: {_TOO_LONG.text},\n"
+        if self._too_long(schema, position):
+            return f"{position.indent}{name}: {_TOO_LONG.text},\n"
         key = _sole_union(schema)
         if key is not None:
-            variants = self._variants(schema, key, place)
+            variants = self._variants(schema, key, position)
             if not _fit_a_line(key, variants):
-                return _union_member(name, schema, variants, place.indent)
-        written = self.write(followed, place.inner("    ")).text
+                return _union_member(name, schema, variants, position.indent)
+        written = self.write(followed, position.inner("    ")).text
         return (
-            _titled(schema, place.indent)
-            + _described(schema, place.indent)
-            + _exemplified(schema, place.indent)
-            + f"{place.indent}{name}: {written},{_trailing(_default(schema))}\n"
+            _titled(schema, position.indent)
+            + _described(schema, position.indent)
+            + _exemplified(schema, position.indent)
+            + f"{position.indent}{name}: {written},{_trailing(_default(schema))}\n"
         )
 
-    def _array(self, schema: _Schema, place: _Place) -> str:
+    def _array(self, schema: _Schema, position: _Position) -> str:
         items = schema.get("items")
         prefix = _list(schema, "prefixItems") or _list(schema, "items")
         if prefix:
             rest = schema.get("additionalItems") if isinstance(items, list) else items
             closed = rest is False or schema.get("maxItems") == len(prefix)
-            parts = [self.write(item, place.inner()).text for item in prefix]
+            parts = [self.write(item, position.inner()).text for item in prefix]
             if not closed:
-                parts.append(f"...{self._item(True if rest is None else rest, place)}[]")
+                parts.append(f"...{self._item(True if rest is None else rest, position)}[]")
             return f"[{', '.join(parts)}]"
-        return f"{self._item(items, place)}[]" if "items" in schema else "Array<any>"
+        return f"{self._item(items, position)}[]" if "items" in schema else "Array<any>"
 
-    def _item(self, value: object, place: _Place) -> str:
+    def _item(self, value: object, position: _Position) -> str:
         """The type of the items of an array, in a form that `[]` can follow."""
-        schema, place = self._resolved(value, place.inner())
-        written = self.write(schema, place)
+        schema, position = self._resolved(value, position.inner())
+        written = self.write(schema, position)
         if not isinstance(schema, Mapping) or "object" in _kinds(schema):
             return written.atom
         description = schema.get("description")
-        if not isinstance(description, str):
+        if not isinstance(description, str) or not description.strip():
             return written.atom
         return f"({written.text} {inline_comment(description)})"
 
@@ -298,7 +300,7 @@ def _kinds(schema: _Schema) -> list[str]:
     ]
 
 
-def _is_any_of(value: object, kinds: list[str]) -> bool:
+def _is_any_of(value: object, kinds: frozenset[str]) -> bool:
     match value:
         case None:
             return "null" in kinds
@@ -354,9 +356,9 @@ def _nullable(schema: _Schema, written: _Type) -> _Type:
     return _either([written, _NULL]) if needs_null else written
 
 
-def _reference(ref: object, place: _Place) -> str:
+def _reference(ref: object, position: _Position) -> str:
     steps = pointers.steps(ref)
-    if steps is not None and steps in place.open_refs:
+    if steps is not None and steps in position.open_refs:
         return f"recursive: {steps[-1] if steps else ref}"
     return json_text({"$ref": ref})
 

@@ -1,11 +1,14 @@
 """What is known of a JSON Schema's grammar before llguidance compiles it."""
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
+from math import prod
 from typing import Any, TypeGuard
 
 from harmony import pointers
-from harmony.schemas.places import MAX_DEPTH, TYPES, Place, UnsupportedSchema, places
+from harmony.schemas.places import TYPES, Place, UnsupportedSchema, places
 
 MAX_OPEN = 400
 """The maximum of optional properties that a value may begin with, over all its alternatives.
@@ -14,50 +17,167 @@ llguidance stores about four items for each, and has a limit of 2,000 items (its
 with more properties compiles, but sampling fails at the beginning of such a value.
 """
 
+_MAX_STEPS = 50_000
+"""The work on one schema. What needs more counts as wide: its alternatives multiply, or it is too
+long for a grammar."""
+
+_COMPOSING = frozenset({"$ref", "allOf", "anyOf", "oneOf"})
+_LEADING = frozenset(
+    {
+        *("properties", "patternProperties", "additionalProperties", "items", "prefixItems"),
+        *_COMPOSING,
+    }
+)
+_ANNOTATIONS = frozenset(
+    {
+        *("title", "description", "default", "examples", "nullable", "deprecated", "$comment"),
+        *("readOnly", "writeOnly", "$schema", "$id", "$defs", "definitions"),
+    }
+)
+
+_Merge = tuple[Any, ...]
+"""Schemas that describe one value together, such as those in an `allOf`."""
+_Parts = tuple[Mapping[Any, Any], _Merge]
+"""The schemas of the values in a value: those with a key or an index, and those of all others."""
+
 
 def is_wide(schema: Mapping[str, Any]) -> bool:
-    """Whether a value of `schema` may begin with more than `MAX_OPEN` optional properties."""
-    choices = _Choices(schema)
-    try:
-        return any(choices.open(place.schema) > MAX_OPEN for place in places(Place((), schema, 0)))
-    except UnsupportedSchema:  # reported by `check_strict`
-        return False
+    """Whether a value in `schema` may begin with more than `MAX_OPEN` optional properties.
+
+    Alternatives that began alike are still possible in the values inside. So what they have under
+    one key, or at one index of an array, counts together.
+    """
+    return _Widths(schema).any_wide()
 
 
-class _Choices:
-    """Counts the optional properties of values. root: the schema that references refer to."""
+class _Widths:
+    """Measures the values in one schema. root: the schema that references refer to."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._known: dict[int, int] = {}
+        self._steps = 0
+        self._seen: set[tuple[tuple[int, ...], ...]] = set()
 
-    def open(self, schema: Any, depth: int = 0) -> int:
-        """The number of optional properties that a value may begin with.
+    def any_wide(self) -> bool:
+        """Whether any value is wide, or the work is too much to know."""
+        waiting: list[Sequence[_Merge]] = [[(self._root,)]]
+        while waiting and self._steps <= _MAX_STEPS:
+            alternatives = self._alternatives(waiting.pop())
+            ids = tuple(sorted(tuple(map(id, merge)) for merge in alternatives))
+            if ids in self._seen:
+                continue
+            self._seen.add(ids)
+            if sum(_optional(one) for merge in alternatives for one in merge) > MAX_OPEN:
+                return True
+            waiting += self._inner(alternatives, _properties)
+            waiting += self._inner(alternatives, _items)
+        return self._steps > _MAX_STEPS
 
-        Schemas that are nested too deep, or in themselves, count as 0. Keywords beside alternatives
-        apply to each alternative.
+    def _alternatives(self, merges: Iterable[_Merge]) -> list[_Merge]:
+        """The alternatives of a value, each with all schemas that it has to fit."""
+        found: list[_Merge] = []
+        followed: set[int] = set()
+        waiting: list[tuple[_Merge, _Merge]] = [((), _schemas(merge)) for merge in merges]
+        while waiting and self._steps <= _MAX_STEPS:
+            opened, closed = waiting.pop()
+            if closed:
+                waiting += self._opened(opened, closed, followed)
+            else:
+                found.append(opened)
+        return found
+
+    def _opened(
+        self, opened: _Merge, closed: _Merge, followed: set[int]
+    ) -> Iterable[tuple[_Merge, _Merge]]:
+        """The alternatives of a merge by its first schema that was not opened yet.
+
+        followed: the ids of the targets of references that are alternatives of their own.
         """
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-            return 0
-        if id(schema) in self._known:
-            return self._known[id(schema)]
-        self._known[id(schema)] = 0
-        common = _optional(schema) + self.open(
-            pointers.resolve(schema.get("$ref"), self._root), depth + 1
-        )
-        common += sum(self.open(each, depth + 1) for each in _listed(schema, "allOf"))
-        ways = [*_listed(schema, "anyOf"), *_listed(schema, "oneOf")]
-        count = sum(common + self.open(each, depth + 1) for each in ways) if ways else common
-        self._known[id(schema)] = count
-        return count
+        schema, *rest = closed
+        self._steps += 1 + len(opened) + len(rest)
+        if any(schema is one for one in opened):
+            return [(opened, tuple(rest))]
+        words = schema.keys() - _ANNOTATIONS
+        target = pointers.resolve(schema.get("$ref"), self._root)
+        if words == {"$ref"} and not (opened or rest):
+            # llguidance stores what such a reference leads to once, however often it stands.
+            if id(target) in followed:
+                return []
+            followed.add(id(target))
+        if not words <= _COMPOSING:
+            opened = (*opened, schema)
+        every = [target, *_listed(schema, "allOf"), *rest]
+        choices = [_listed(schema, word) or [None] for word in ("anyOf", "oneOf")]
+        self._steps += prod(map(len, choices)) * len(every)
+        if self._steps > _MAX_STEPS:
+            return []
+        return [(opened, _schemas((*chosen, *every))) for chosen in product(*choices)]
+
+    def _inner(
+        self, alternatives: Iterable[_Merge], parts_of: Callable[[Mapping[str, Any]], _Parts]
+    ) -> Iterable[list[_Merge]]:
+        """What describes each value in a value, over all its alternatives."""
+        named: defaultdict[Any, list[_Merge]] = defaultdict(list)
+        unnamed: list[tuple[set[Any], _Merge]] = []
+        for merge in alternatives:
+            parts = [parts_of(schema) for schema in merge]
+            keys = {key for with_keys, _ in parts for key in with_keys}
+            others = tuple(schema for _, without in parts for schema in without)
+            self._steps += len(keys) * (len(parts) + len(others))
+            if self._steps > _MAX_STEPS:
+                return []
+            for key in keys:
+                named[key].append(_value(parts, key))
+            if others:
+                unnamed.append((keys, others))
+        self._steps += len(named) * len(unnamed)
+        if self._steps > _MAX_STEPS:
+            return []
+        for key, merges in named.items():
+            merges += [others for keys, others in unnamed if key not in keys]
+        inner = [*named.values(), [others for _, others in unnamed]]
+        return [merges for merges in inner if any(map(_leads_on, merges))]
+
+
+def _schemas(values: Iterable[Any]) -> _Merge:
+    """`values` without the schemas true and false, and without what is no schema."""
+    return tuple(value for value in values if isinstance(value, Mapping))
+
+
+def _leads_on(merge: _Merge) -> bool:
+    """Whether there may be a value in the value; most are plain texts and numbers."""
+    return not all(_LEADING.isdisjoint(schema) for schema in _schemas(merge))
+
+
+def _value(parts: Iterable[_Parts], key: Any) -> _Merge:
+    return tuple(
+        schema
+        for with_keys, without in parts
+        for schema in ([with_keys[key]] if key in with_keys else without)
+    )
+
+
+def _properties(schema: Mapping[str, Any]) -> _Parts:
+    patterns = _mapping(schema, "patternProperties").values()
+    others = _schemas([schema.get("additionalProperties"), *patterns])
+    return _mapping(schema, "properties"), others
+
+
+def _items(schema: Mapping[str, Any]) -> _Parts:
+    items = schema.get("items")
+    if isinstance(items, list):  # a tuple in the older dialects
+        return dict(enumerate(items)), ()
+    return dict(enumerate(_listed(schema, "prefixItems"))), _schemas([items])
 
 
 def _optional(schema: Mapping[str, Any]) -> int:
-    properties = schema.get("properties")
-    if not isinstance(properties, Mapping):
-        return 0
     required = {name for name in _listed(schema, "required") if isinstance(name, str)}
-    return len(properties.keys() - required)
+    return len(_mapping(schema, "properties").keys() - required)
+
+
+def _mapping(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    value = schema.get(word)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _listed(schema: Mapping[str, Any], word: str) -> list[Any]:

@@ -1,12 +1,12 @@
 """Rewrites JSON Schemas so that llguidance reads them as the rest of the server does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harmony import pointers
 from harmony.schemas.places import INNER_WORDS, SCHEMA_MAPS
 
-_COMPOSING = ("$ref", "anyOf", "oneOf", "allOf")
+_COMBINING = ("$ref", "oneOf", "allOf")
 
 
 def without_dialects(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,15 +42,14 @@ def _translate(place: dict[str, Any]) -> None:
 
 def _allow_null(place: dict[str, Any]) -> None:
     """Let a place be null too. What references may lead to keeps its path, as far as possible."""
-    composing = [word for word in _COMPOSING if word in place]
-    if len(composing) > 1:  # no single keyword holds the alternatives
-        return
-    if "anyOf" in place:
-        if isinstance(place["anyOf"], list):
-            place["anyOf"] = [*place["anyOf"], {"type": "null"}]
-    elif composing:
-        word = composing[0]
-        place["anyOf"] = [{word: place.pop(word)}, {"type": "null"}]
+    combined = {word: place.pop(word) for word in _COMBINING if word in place}
+    alternatives = [combined, {"type": "null"}]
+    if isinstance(place.get("anyOf"), list):
+        place["anyOf"] = [*place["anyOf"], {"type": "null"}]
+    if combined and "anyOf" in place:
+        place["allOf"] = [{"anyOf": alternatives}]
+    elif combined:
+        place["anyOf"] = alternatives
     if "const" in place:
         place["enum"] = [place.pop("const")]
     if "type" in place:
@@ -64,23 +63,55 @@ def _rewritten(
     schema: Mapping[str, Any], rewrite: Callable[[dict[str, Any]], object]
 ) -> dict[str, Any]:
     """A copy of `schema` in which `rewrite` was called with it and with each schema inside."""
-    waiting = [whole := dict(schema)]
-
-    def copied(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        waiting.append(copy := dict(value))
-        return copy
-
-    while waiting:
-        place = waiting.pop()
+    copy = _Copy(schema)
+    # All are found first, since the references name the places before any was rewritten.
+    for place in copy.places():
         rewrite(place)
+    return copy.whole
+
+
+class _Copy:
+    """A copy of a schema, of which no schema is shared with the original."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.whole = dict(schema)
+        self._own = {id(self.whole)}
+
+    def places(self) -> Iterable[dict[str, Any]]:
+        """The whole, and the schemas inside: also those to which only references lead."""
+        found: dict[int, dict[str, Any]] = {}
+        waiting = [self.whole]
+        while waiting:
+            place = waiting.pop()
+            if id(place) not in found:
+                found[id(place)] = place
+                values = [*self._inner(place), self._target(place.get("$ref"))]
+                waiting += [value for value in values if isinstance(value, dict)]
+        return found.values()
+
+    def _inner(self, place: dict[str, Any]) -> Iterator[Any]:
         for word in place.keys() & INNER_WORDS:
-            value = place[word]
+            value = self._owned(place, word)
             if isinstance(value, list):
-                place[word] = [copied(inner) for inner in value]
-            elif word in SCHEMA_MAPS and isinstance(value, Mapping):
-                place[word] = {name: copied(inner) for name, inner in value.items()}
+                yield from (self._owned(value, index) for index in range(len(value)))
+            elif word in SCHEMA_MAPS and isinstance(value, dict):
+                yield from (self._owned(value, name) for name in value)
             else:
-                place[word] = copied(value)
-    return whole
+                yield value
+
+    def _target(self, reference: object) -> Any:
+        """What a reference leads to, under whichever keywords; None if it leads nowhere."""
+        value: Any = self.whole
+        for step in pointers.steps(reference) or ():
+            key = pointers.key(value, step)
+            if key is None:
+                return None
+            value = self._owned(value, key)
+        return value
+
+    def _owned(self, holder: Any, key: str | int) -> Any:
+        value = holder[key]
+        if id(value) not in self._own and isinstance(value, Mapping | list | tuple):
+            value = holder[key] = dict(value) if isinstance(value, Mapping) else list(value)
+            self._own.add(id(value))
+        return value

@@ -38,6 +38,7 @@ _VALUES = frozenset(
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     }
 )
+_OBJECT_WORDS = frozenset({"required", "additionalProperties", "patternProperties"})
 _COUNTED = frozenset({"properties", "$defs", "enum", "const"})
 
 
@@ -94,7 +95,7 @@ def _check(place: Place) -> None:
         if word in _REFUSED:
             raise UnsupportedSchema((*path, word), f"'{word}' is not supported")
     types = _types(place)
-    if "object" in types or "properties" in schema:
+    if "object" in types or "properties" in schema or _implies_object(schema):
         _check_object(place)
     if "array" in types and not {"items", "prefixItems"} & schema.keys():
         raise UnsupportedSchema(path, "an array needs 'items'")
@@ -105,6 +106,11 @@ def _check(place: Place) -> None:
         raise UnsupportedSchema((*path, "pattern"), "expected a string")
     for word in _VALUES & schema.keys():
         _check_exact((*path, word), schema[word])
+
+
+def _implies_object(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema without a type describes objects: of any keys, if it does not close them."""
+    return "type" not in schema and not _OBJECT_WORDS.isdisjoint(schema)
 
 
 def _check_exact(path: Path, value: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harmony.grammar import (
-    MAX_CHARACTERS,
+    MAX_GRAMMAR_CHARACTERS,
     AnyJson,
     AnyObject,
     Body,
@@ -114,8 +114,10 @@ def answer_constraint(form: AnswerFormat | None) -> BodyConstraint:
 def compile_spec(spec: GrammarSpec, write: Callable[[GrammarSpec], str] = turn_grammar) -> str:
     """The grammar that `write` makes of a spec. Raises InvalidConstraint if it does not compile."""
     grammar = write(spec)
-    if len(grammar) > MAX_CHARACTERS:
-        raise InvalidConstraint(f"it makes a grammar of more than {MAX_CHARACTERS:,} characters")
+    if len(grammar) > MAX_GRAMMAR_CHARACTERS:
+        raise InvalidConstraint(
+            f"it makes a grammar of more than {MAX_GRAMMAR_CHARACTERS:,} characters"
+        )
     bodies = (spec.answer, *(tool.body for tool in spec.tools))
     if len(grammar) <= _PLAIN_CHARACTERS and all(map(_is_plain, bodies)):
         return grammar

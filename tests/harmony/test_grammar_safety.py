@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from llguidance import LLMatcher
 
 from harmony.grammar import (
-    MAX_CHARACTERS,
+    MAX_GRAMMAR_CHARACTERS,
     GrammarSpec,
     InvalidConstraint,
     LarkText,
@@ -86,7 +86,7 @@ def test_a_literal_without_end_is_refused_at_once(quote: str) -> None:
 
 def test_a_very_long_grammar_is_not_read() -> None:
     with pytest.raises(InvalidConstraint, match="more than"):
-        answer_grammar(GrammarSpec(answer=LarkText("a" * (MAX_CHARACTERS + 1))))
+        answer_grammar(GrammarSpec(answer=LarkText("a" * (MAX_GRAMMAR_CHARACTERS + 1))))
 
 
 def test_a_regex_is_text() -> None:

@@ -1,9 +1,14 @@
 """Headers that are made to be slow to read."""
 
-import pytest
+import re
+from collections.abc import Iterator
 
-from harmony import headers
-from harmony.events import Repair
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harmony import headers, names
+from harmony.events import Header, Repair
 from harmony.headers import Reading, Recipients, read
 from harmony.messages import Channel
 from harmony.tokenizer import encode, encode_with_control
@@ -48,6 +53,59 @@ def test_names_after_the_first_tool_are_not_resolved(
     assert Repair.REPEATED_RECIPIENT in reading.repairs
     assert resolved.count("x") <= 1
     assert "f8" not in resolved
+
+
+class Counted:
+    """An expression that notes what it finds."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._pattern = pattern
+        self.found: list[str] = []
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        for match in self._pattern.finditer(text):
+            self.found.append(match[0])
+            yield match
+
+
+@pytest.mark.parametrize(
+    "part", [" ", "a ", " to=x", "<|channel|>", "<|channel|>a", "x<|constrain|>"]
+)
+def test_little_of_a_long_header_is_read(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    items = Counted(headers._ITEM)
+    monkeypatch.setattr(headers, "_ITEM", items)
+    reading = read([*encode_with_control(part) * 100_000], TOOLS, Channel.FINAL)
+    assert reading.repairs
+    assert len(items.found) < 10_000
+    assert all(items.found)
+
+
+def test_white_space_has_no_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = Counted(headers._ITEM)
+    monkeypatch.setattr(headers, "_ITEM", items)
+    header("assistant" + " " * 4_000 + "<|channel|>commentary" + "\n" * 1_000 + "json")
+    assert items.found == ["assistant", "commentary", "json"]
+
+
+@pytest.mark.parametrize("filler", [" ", "word ", "x", "<|channel|>final "])
+def test_the_ends_of_a_long_header_are_read(filler: str) -> None:
+    beginning, end = "assistant to=functions.f7 ", " <|channel|>commentary json"
+    for gap in range(100):
+        reading = header(beginning + filler * 4_000 + "x" * gap + end)
+        assert reading.header == Header(Channel.COMMENTARY, "functions.f7", "json")
+        assert reading.repairs
+
+
+@given(st.integers(3_000, 5_000), st.integers(3_000, 5_000))
+def test_no_name_is_cut_apart_in_a_long_header(before: int, after: int) -> None:
+    text = f"assistant{' ' * before}to=functions.f7{' ' * after}<|channel|>commentary"
+    assert header(text).header.recipient in ("functions.f7", None)
+
+
+def test_an_endless_name_is_cut() -> None:
+    for name in ("x" * 1_000_000, "\u200b" * 1_000_000):
+        recipient = header(f"assistant to={name}<|channel|>commentary").header.recipient
+        assert recipient is None or len(recipient) <= names.MAX_CHARACTERS
 
 
 def test_a_name_is_not_compared_with_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,13 @@ def test_what_is_cut_is_a_name_or_nothing(text: str) -> None:
     assert not is_name(text) or without_illegal_characters(text) == text
 
 
-def test_a_long_text_is_cut() -> None:
+def test_a_long_text_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(names, "is_name", lambda text: not tried.append(text))
+    assert len(without_illegal_characters("ab" * 10_000)) == len(tried) == MAX_CHARACTERS
+
+
+def test_of_a_long_text_the_beginning_stays() -> None:
     assert without_illegal_characters("ab" * MAX_CHARACTERS) == "ab" * (MAX_CHARACTERS // 2)
 
 
@@ -98,6 +104,22 @@ def test_the_header_of_a_call_is_read_as_it_was_written(name: str) -> None:
     header = headers.read(words, Recipients([recipient]), Channel.FINAL).header
     assert (header.recipient, header.channel) == (recipient, Channel.COMMENTARY)
     assert header.content_type == "json"
+
+
+@given(NAMES, st.sampled_from([" to={}<|channel|>commentary", "<|channel|>commentary to={}"]))
+def test_a_header_that_is_cut_off_in_a_declared_name_is_no_message(name: str, form: str) -> None:
+    recipient = f"functions.{name}"
+    before, after = form.split("{}")
+    for cut in range(1, len(recipient) + 1):
+        parser = Parser([recipient])
+        parser.push_many([*encode_with_control(before), *encode(recipient[:cut])])
+        assert not parser.finish()
+    parser = Parser([recipient])
+    ids = [*encode_with_control(before), *encode(recipient), *encode_with_control(after)]
+    parser.push_many(ids)
+    events = [*parser.push_many([CONSTRAIN, *encode("json"), MESSAGE, CALL])]
+    [ended] = [event for event in events if isinstance(event, MessageEnded)]
+    assert (ended.header.recipient, ended.repairs) == (recipient, ())
 
 
 @given(NAMES)

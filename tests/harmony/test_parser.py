@@ -129,6 +129,11 @@ MALFORMED_HEADERS = {
         None,
         Repair.RENAMED_RECIPIENT,
     ),
+    "<|channel|>commentary to=functions.fassistant": (
+        "functions.f",
+        None,
+        Repair.GLUED_RECIPIENT,
+    ),
     "<|channel|>commentary to=pythoncode": ("python", "code", Repair.GLUED_RECIPIENT),
     "<|channel|>commentary to=python<|constrain|>code to=python": (
         "python",
@@ -274,6 +279,46 @@ def test_a_function_comes_before_a_builtin_of_the_same_bare_name() -> None:
     assert message.header.recipient == "functions.search"
 
 
+@pytest.mark.parametrize("word", ["user", "tool", "system", "developer", "all", "s"])
+def test_a_tool_is_not_called_by_a_longer_name_that_ends_in_a_word_of_headers(word: str) -> None:
+    completion = f"<|channel|>commentary to=functions.delete{word}<|message|>{{}}<|call|>"
+    [message] = messages(completion, ["functions.delete"])
+    assert message.header.recipient == f"functions.delete{word}"
+
+
+ODD_NAMES = (
+    "functions.srv__fetch@v2",
+    "functions.srv__fetch",
+    "functions.cost($)",
+    "functions.a~b",
+)
+AFTER_NAME = ("", " ", " <|constrain|>json", "<|constrain|>json", " json", "  <|constrain|>js")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_declared_name_of_any_characters_is_legal(name: str) -> None:
+    for header in (
+        f"<|channel|>commentary to={name} json",
+        f" to={name}<|channel|>commentary json",
+    ):
+        [message] = messages(f"{header}<|message|>{{}}<|call|>", ODD_NAMES)
+        assert message.header == Header(Channel.COMMENTARY, name, "json")
+        assert message.repairs == ()
+
+
+@pytest.mark.parametrize("after", AFTER_NAME)
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_declared_name_of_any_characters_is_no_text(name: str, after: str) -> None:
+    assert messages(f"<|channel|>commentary to={name}{after}", ODD_NAMES) == []
+    assert messages(f"<|channel|>commentary to={name}{after}<|call|>", ODD_NAMES) == []
+
+
+def test_a_text_may_follow_a_declared_name_of_any_characters() -> None:
+    for name in ODD_NAMES:
+        [message] = messages(f'<|channel|>commentary to={name}{{"a":1}}<|call|>', ODD_NAMES)
+        assert (message.header.recipient, message.content) == (name, '{"a":1}')
+
+
 def test_another_namespaces_tool_is_not_taken_for_a_declared_one() -> None:
     completion = "<|channel|>commentary to=repo_browser.f<|message|>{}<|call|>"
     [message] = messages(completion, DECLARED)
@@ -309,135 +354,6 @@ def test_a_message_has_to_end_as_its_kind_does(completion: str, repairs: object)
 def test_a_message_without_text_is_one() -> None:
     [message] = messages("<|channel|>final<|message|><|return|>")
     assert (message.content, message.body_tokens, message.repairs) == ("", 0, ())
-
-
-@pytest.mark.parametrize(
-    "completion",
-    [
-        "",
-        "<|return|>",
-        "<|channel|>",
-        "<|channel|>fin<|return|>",
-        "<|channel|>final<|return|>",
-        "<|channel|>commentary to=functions.f <|constrain|>json<|call|>",
-        "<|channel|>commentary to=functions.f <|constrain|>js<|call|>",
-        " to=<|return|>",
-        " t<|return|>",
-        "<|start|>assis<|return|>",
-        " to=functions.f<|channel|>comm",
-        "<|channel|>final <|constrain|>js",
-        "<|end|><|start|>assistant<|channel|>",
-    ],
-)
-def test_a_header_alone_is_no_message(completion: str) -> None:
-    assert messages(completion) == []
-
-
-STRANDED = {
-    "Hello<|return|>": (Header(Channel.FINAL), "Hello"),
-    "assistants help.<|return|>": (Header(Channel.FINAL), "assistants help."),
-    "Hello<|channel|>final<|return|>": (Header(Channel.FINAL), "Hello"),
-    "Hello<|constrain|>json<|return|>": (Header(Channel.FINAL), "Hello"),
-    "Hello<|end|><|return|>": (Header(Channel.FINAL), "Hello"),
-    "<|channel|>final Hello<|return|>": (Header(Channel.FINAL), " Hello"),
-    "<|channel|>analysis I think<|return|>": (Header(Channel.ANALYSIS), " I think"),
-    '<|channel|>final <|constrain|>json{"a":1}<|return|>': (
-        Header(Channel.FINAL, None, "json"),
-        '{"a":1}',
-    ),
-    ' to=functions.f<|channel|>commentary json{"a":1}<|call|>': (
-        Header(Channel.COMMENTARY, "functions.f", "json"),
-        '{"a":1}',
-    ),
-    ' to=functions.f{"a":1}<|call|>': (Header(Channel.COMMENTARY, "functions.f"), '{"a":1}'),
-}
-
-
-@pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
-def test_a_header_that_the_token_limit_ended_gives_up_its_text(
-    completion: str, expected: tuple[Header, str]
-) -> None:
-    [message] = messages(completion.removesuffix("<|return|>").removesuffix("<|call|>"), DECLARED)
-    assert (message.header, message.content) == expected
-    assert Repair.HEADERLESS_TEXT in message.repairs
-    assert message.complete is completion.startswith("Hello<|end|>")
-
-
-@pytest.mark.parametrize(
-    "completion",
-    [
-        "Hello",
-        "Hello<|end|>",
-        "Hello<|start|>",
-        "Hello<|start|>assistant",
-        "Hello<|end|><|start|>assistant<|channel|>fin",
-        "Hello<|channel|>fin",
-        "Hello<|channel|>final <|constrain|>js",
-        "Hello<|constrain|>js",
-        "<|channel|><|end|>Hello<|end|><|start|>assis",
-        "assistant<|channel|>final<|start|>assistantHello",
-    ],
-)
-@pytest.mark.parametrize("end", ["", "<|return|>"])
-def test_text_that_strayed_last_is_not_lost(completion: str, end: str) -> None:
-    [message] = messages(completion + end)
-    assert (message.header, message.content) == (Header(Channel.FINAL), "Hello")
-
-
-def test_texts_without_messages_stay_in_their_channels() -> None:
-    first, second = messages(
-        "<|channel|>analysis I think.<|end|><|start|>assistant<|channel|>final So it is.<|return|>"
-    )
-    assert (first.header.channel, first.content, first.end) == (
-        *(Channel.ANALYSIS, " I think."),
-        vocab.END,
-    )
-    assert (second.header.channel, second.content) == (Channel.FINAL, " So it is.")
-    assert second.end == vocab.RETURN
-
-
-def test_texts_without_messages_have_their_own_spans() -> None:
-    tokens = encode_with_control("Hello there<|end|><|start|>assistant now then")
-    deltas = [event for event in events_of(tokens) if isinstance(event, ContentDelta)]
-    assert [(delta.text, delta.span) for delta in deltas] == [
-        ("Hello there", (0, 2)),
-        (" now then", (3, 7)),
-    ]
-
-
-def test_text_after_a_message_has_the_span_of_its_own_tokens() -> None:
-    tokens = encode_with_control("<|channel|>analysis<|message|>x<|end|>Hello there<|return|>")
-    deltas = [event for event in events_of(tokens) if isinstance(event, ContentDelta)]
-    assert (deltas[-1].text, deltas[-1].span) == ("Hello there", (5, 7))
-
-
-def test_text_after_a_stray_end_follows_stray_tokens() -> None:
-    _, second = messages("Hello<|end|> now then")
-    assert Repair.STRAY_TOKENS in second.repairs
-
-
-@pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
-def test_a_header_that_a_stop_token_ended_gives_up_its_text(
-    completion: str, expected: tuple[Header, str]
-) -> None:
-    [message] = messages(completion, DECLARED)
-    assert (message.header, message.content) == expected
-    assert Repair.HEADERLESS_TEXT in message.repairs
-    assert message.end in vocab.STOP_TOKENS
-
-
-def test_text_without_a_header_has_the_span_of_all_that_was_sampled() -> None:
-    started, delta, ended = events_of([*encode("Hello there"), vocab.RETURN])
-    assert started == MessageStarted(0, Header(Channel.FINAL))
-    assert delta == ContentDelta(0, "Hello there", (0, 2))
-    assert isinstance(ended, MessageEnded)
-    assert ended.body_tokens == 2
-
-
-def test_text_without_a_header_is_withheld_until_a_stop_token() -> None:
-    parser = Parser()
-    assert not parser.push_many(encode("Hello there"))
-    assert parser.push(vocab.RETURN)
 
 
 @pytest.mark.parametrize("control", ["<|message|>", "<|constrain|>json<|message|>"])
@@ -538,16 +454,6 @@ def test_messages_have_an_index_and_a_kind_when_their_header_ends() -> None:
 
 def test_the_prompt_ends_with_the_prefix() -> None:
     assert list(ASSISTANT) == encode_with_control("<|start|>assistant")
-
-
-@given(st.text(min_size=1))
-def test_any_text_without_a_header_is_the_answer(text: str) -> None:
-    completion = [*encode(text), vocab.RETURN]
-    is_header = text.startswith(" to=") or any(
-        word.startswith(text) for word in (" to=", " json", " code", " text", "assistant")
-    )
-    contents = [message.content for message in messages(completion)]
-    assert is_header or contents == [text.encode("utf-8", "replace").decode()]
 
 
 @given(

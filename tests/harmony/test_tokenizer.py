@@ -70,6 +70,29 @@ def test_a_text_that_is_read_in_slices_loses_nothing(text: str, size: int) -> No
     assert decode(ids) == text
 
 
+@given(text=HARMONY_TEXT, size=st.integers(1, 20))
+def test_control_tokens_are_whole_in_whatever_slices(
+    official: tiktoken.Encoding, text: str, size: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "SLICE", size)
+        patch.setattr(tokenizer, "_WINDOW", min(size, 8))
+        ids = encode_with_control(text)
+    assert decode(ids) == text
+    whole = official.encode(text, allowed_special="all")
+    assert [token for token in ids if token >= vocab.FIRST_SPECIAL] == [
+        token for token in whole if token >= vocab.FIRST_SPECIAL
+    ]
+
+
+@pytest.mark.parametrize("before", range(tokenizer.SLICE - 9, tokenizer.SLICE + 2))
+@pytest.mark.parametrize("stray", ["", "<|", "<"])
+def test_a_control_token_across_the_end_of_a_slice_is_one(before: int, stray: str) -> None:
+    text = "A" * (before - len(stray)) + stray + "<|end|>"
+    assert encode_with_control(text)[-1] == vocab.END
+    assert vocab.END not in encode(text)
+
+
 @given(words=st.lists(st.text(max_size=5) | st.sampled_from(BOUNDARIES), max_size=40))
 def test_a_long_text_is_cut_where_the_pattern_cuts_it(
     official: tiktoken.Encoding, words: list[str]

@@ -42,6 +42,14 @@ def test_a_function_takes_its_parameters_as_one_object() -> None:
     )
 
 
+def test_the_parameters_as_a_whole_are_never_null() -> None:
+    inner = {"x": {"type": "null", "nullable": True}, "nullable": {"type": "string"}}
+    parameters = {"type": "object", "properties": inner, "nullable": True}
+    assert declared(FunctionTool("f", None, parameters)) == (
+        "type f = (_: {\nx?: null,\nnullable?: string,\n}) => any;\n"
+    )
+
+
 def test_a_description_is_a_comment_on_every_line() -> None:
     assert (
         declared(FunctionTool("f", "One.\r\nTwo.\n")) == "// One.\n// Two.\ntype f = () => any;\n"

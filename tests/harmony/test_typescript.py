@@ -285,6 +285,11 @@ DIVERGENCES = {
         "a?: number, // default: 1e-05",
         "a?: number, // default: 0.00001",
     ),
+    "T14 large": (
+        {"type": "number", "default": 1e20},
+        "a?: number, // default: 1e+20",
+        "a?: number, // default: 1e20",
+    ),
     "T15 keywords": (
         {"not": {"type": "string"}, "description": "?"},
         '// ?\na?: any /* {"not":{"type":"string"}} */,',
@@ -362,6 +367,15 @@ def test_an_enum_that_its_type_rules_out_is_left_aside(library: Any) -> None:
 )
 def test_an_array_has_the_type_of_its_items(schema: Schema, text: str) -> None:
     assert type_of(schema) == text
+
+
+@pytest.mark.parametrize("description", ["", " ", "\n\u2028"])
+def test_items_without_a_word_of_description_have_no_comment(
+    library: Any, description: str
+) -> None:
+    items = {"type": "string", "description": description}
+    schema = {"type": "array", "items": items}
+    assert type_of(schema) == library.type_of(schema) == "string[]"
 
 
 def test_a_schema_nested_too_deeply_is_cut() -> None:

@@ -96,6 +96,8 @@ def shapes(count: int) -> dict[str, tuple[dict[str, Any], str]]:
     ]
     union = {"anyOf": [{"$ref": f"#/$defs/{number}"} for number in range(10)]}
     definitions = {str(number): each for number, each in enumerate(tenths)}
+    row = {str(number): {"$ref": f"#/$defs/{number + 1}"} for number in range(20)}
+    row["20"] = loose(count)
     return {
         "an object": (loose(count), "{"),
         "an object that requires others": (
@@ -113,7 +115,82 @@ def shapes(count: int) -> dict[str, tuple[dict[str, Any], str]]:
         "inside an optional property": (loose(1, properties={"a": loose(count)}), '{"a":{'),
         "inside an array": ({"type": "array", "items": loose(count)}, "[{},{"),
         "behind references": (closed(a=union) | {"$defs": definitions}, '{"a":{'),
+        "behind references in a row": ({"$ref": "#/$defs/0", "$defs": row}, "{"),
     }
+
+
+def inner_shapes(count: int) -> dict[str, tuple[dict[str, Any], str]]:
+    """As `shapes`, with the place deep inside, or under the same keys of several alternatives."""
+    tenths = [loose(count // 10, f"p{number}_") for number in range(10)]
+    nothing = {"type": "null"}
+    beside = closed(k=tenths[0], **{f"a{n}": nothing for n in range(10)}) | {"required": []}
+    deep = loose(count)
+    for _ in range(20):
+        deep = closed(a=deep)
+    unions = {
+        "items": ([{"type": "array", "items": each} for each in tenths], "[{},{"),
+        "items at an index": (
+            [{"type": "array", "prefixItems": [nothing, each], "minItems": 2} for each in tenths],
+            "[null,{",
+        ),
+        "items at an index or anywhere": (
+            [
+                *({"type": "array", "prefixItems": [each], "minItems": 1} for each in tenths[1:]),
+                {"type": "array", "items": tenths[0]},
+            ],
+            "[{",
+        ),
+        "values of a key": ([closed(k=each) for each in tenths], '{"k":{'),
+        "values of any key": (
+            [{"type": "object", "additionalProperties": each} for each in tenths],
+            '{"k":{',
+        ),
+        "values of a key or of any": (
+            [closed(k=tenths[0])]
+            + [{"type": "object", "additionalProperties": each} for each in tenths[1:]],
+            '{"k":{',
+        ),
+        "values of keys that match": (
+            [
+                {"type": "object", "patternProperties": {"^k": each}, "additionalProperties": False}
+                for each in tenths
+            ],
+            '{"k":{',
+        ),
+    }
+    return {name: ({"anyOf": union}, text) for name, (union, text) in unions.items()} | {
+        "deep inside": (deep, '{"a":' * 20 + "{"),
+        "values beside alternatives": (
+            beside | {"anyOf": [{"required": ["k", f"a{n}"]} for n in range(10)]},
+            '{"k":{',
+        ),
+        "references merged into alternatives": (
+            {
+                "anyOf": [
+                    closed(k={"$ref": "#/$defs/k", "type": "object"}, **{f"a{n}": nothing})
+                    for n in range(10)
+                ],
+                "$defs": {"k": tenths[0]},
+            },
+            '{"k":{',
+        ),
+        "alternatives of each other": (
+            {
+                "allOf": [
+                    {"anyOf": [loose(count // 20, f"{side}{n}_") for n in range(n_sides)]}
+                    for side, n_sides in (("x", 2), ("y", 5))
+                ]
+            },
+            "{",
+        ),
+    }
+
+
+SHAPES = {**shapes(0), **inner_shapes(0)}
+
+
+def shape_of(name: str, count: int) -> tuple[dict[str, Any], str]:
+    return {**shapes(count), **inner_shapes(count)}[name]
 
 
 def follows(schema: dict[str, Any], text: str) -> bool:
@@ -123,21 +200,70 @@ def follows(schema: dict[str, Any], text: str) -> bool:
     return matcher.try_consume_tokens(list(text.encode())) == len(text) and not matcher.is_error()
 
 
-@pytest.mark.parametrize("shape", shapes(0))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_what_is_not_wide_can_be_followed(shape: str) -> None:
-    schema, text = shapes(MAX_OPEN)[shape]
+    schema, text = shape_of(shape, MAX_OPEN)
     assert not is_wide(schema)
     assert follows(schema, text)
 
 
-@pytest.mark.parametrize("shape", shapes(0))
+@pytest.mark.parametrize("shape", SHAPES)
 def test_wide_schemas_are_recognised(shape: str) -> None:
-    assert is_wide(shapes(MAX_OPEN + 10)[shape][0])
+    assert is_wide(shape_of(shape, MAX_OPEN + 20)[0])
+
+
+@pytest.mark.parametrize("shape", inner_shapes(0))
+def test_wide_places_inside_cannot_be_followed(shape: str) -> None:
+    """Else there would be no need to look for them."""
+    assert not follows(*shape_of(shape, 1_000))
 
 
 def test_objects_of_a_thousand_optional_properties_cannot_be_followed() -> None:
     """Else there would be no need to look for them."""
     assert not follows(loose(1000), "{")
+
+
+def test_a_reference_in_many_alternatives_counts_once() -> None:
+    reference = {"$ref": "#/$defs/k", "description": "The same in all."}
+    unions = [closed(k=reference, **{f"a{n}": {"type": "null"}}) for n in range(20)]
+    schema = {"anyOf": unions, "$defs": {"k": loose(MAX_OPEN // 2)}}
+    assert not is_wide(schema)
+    assert follows(schema, '{"k":{')
+
+
+def test_many_optional_properties_in_different_places_are_not_wide() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(8):
+        schema = {"anyOf": [loose(MAX_OPEN // 4, properties={"a": schema}), {"type": "null"}]}
+        schema["anyOf"][0]["properties"] |= loose(MAX_OPEN // 4)["properties"]
+    assert not is_wide(schema)
+    assert follows(schema, '{"a":' * 7 + "{")
+
+
+MULTIPLYING = {
+    "alternatives": {"allOf": [{"anyOf": [{"title": "a"}, {"type": "null"}]}] * 64},
+    "kinds": {"anyOf": [{}] * 100_000, "oneOf": [{}] * 100_000},
+    "inner values": {
+        "$ref": "#/$defs/a",
+        "$defs": {
+            "a": loose(1, properties={"b": {"$ref": "#/$defs/a", "type": "object"}})
+            | {"anyOf": [{"required": ["b"]}, {"required": ["c"]}]}
+        },
+    },
+    "keys": {
+        "allOf": [
+            {"properties": {str(n): {} for n in range(100_000)}},
+            {"patternProperties": {str(n): {} for n in range(100_000)}},
+        ],
+        "required": [str(n) for n in range(100_000)],
+    },
+}
+
+
+@pytest.mark.parametrize("schema", MULTIPLYING.values(), ids=MULTIPLYING)
+def test_alternatives_that_multiply_are_wide(schema: dict[str, Any]) -> None:
+    # Counted one by one, they would take hours.
+    assert is_wide(schema)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
 from harmony.schemas import check_strict, for_llguidance, without_dialects
@@ -98,6 +100,10 @@ NULLABLE = [
     {"type": "string", "anyOf": [{"const": "b"}, {"const": "c"}]},
     {"oneOf": [{"const": "b"}, {"type": "null"}]},
     {"type": "string", "allOf": [{"minLength": 1}]},
+    {"anyOf": [{"type": "string"}, {"type": "integer"}], "allOf": [{"const": "b"}]},
+    {"$ref": "#/$defs/b", "anyOf": [{"const": "b"}, {"const": "c"}], "type": "string"},
+    {"$ref": "#/$defs/b", "allOf": [{"minLength": 1}, {"maxLength": 1}]},
+    {"oneOf": [{"const": "b"}], "allOf": [{"minLength": 1}], "anyOf": [{"type": "string"}]},
 ]
 
 
@@ -136,6 +142,7 @@ def test_a_nullable_root_is_an_object_all_the_same() -> None:
 INTEGER_AFTER = {"anyOf": [{"type": "string"}, {"type": "integer"}], "nullable": True}
 LEADING = [
     closed(a=INTEGER_AFTER, b={"$ref": "#/properties/a/anyOf/1"}),
+    closed(a=INTEGER_AFTER | {"allOf": [{"title": "any"}]}, b={"$ref": "#/properties/a/anyOf/1"}),
     closed(a={"$ref": "#/$defs/c", "nullable": True}, b={"type": "integer"})
     | {"$defs": {"c": {"type": "string"}}},
     closed(
@@ -154,10 +161,75 @@ def test_references_lead_where_they_led_before(schema: dict[str, Any]) -> None:
     assert not accepts(schema, '{"a":null,"b":null}')
 
 
-def test_combined_alternatives_are_not_nullable() -> None:
-    both = {"anyOf": [{"type": "string"}], "allOf": [{"type": "string"}], "nullable": True}
-    assert accepts(closed(a=both), '{"a":"b"}')
-    assert not accepts(closed(a=both), '{"a":null}')
+COMPONENTS: dict[str, dict[str, Any]] = {
+    "nullable": {"components": {"schemas": {"A": {"type": "integer", "nullable": True}}}},
+    "nullable inside": {
+        "components": {"schemas": {"A": {"anyOf": [{"type": "integer", "nullable": True}]}}}
+    },
+    "a reference that is no URI": {
+        "components": {"schemas": {"A": {"$ref": "#/$defs/My Type"}}},
+        "$defs": {"My Type": {"type": ["integer", "null"]}},
+    },
+    "a reference to elsewhere": {
+        "components": {"schemas": {"A": {"$ref": "#/x-types/0"}}},
+        "x-types": [{"$ref": "#/x-types/1/b"}, {"b": {"type": "integer", "nullable": True}}],
+    },
+    "a reference to one inside": {
+        "components": {"schemas": {"A": {"anyOf": [{"$ref": "#/components/schemas/A/x"}]}}},
+    },
+}
+COMPONENTS["a reference to one inside"]["components"]["schemas"]["A"]["x"] = {
+    "type": "integer",
+    "nullable": True,
+}
+
+
+@pytest.mark.parametrize("components", COMPONENTS.values(), ids=COMPONENTS)
+def test_what_only_references_lead_to_is_rewritten_too(components: dict[str, Any]) -> None:
+    schema = closed(a={"$ref": "#/components/schemas/A"}) | components
+    before = json.dumps(schema)
+    check_strict(schema)
+    assert "a: number | null," in type_of(schema)
+    assert accepts(schema, '{"a":null}')
+    assert accepts(schema, '{"a":1}')
+    assert not accepts(schema, '{"a":"1"}')
+    assert json.dumps(schema) == before
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
+def test_a_definition_may_stand_under_any_keywords(names: list[str]) -> None:
+    reference = "#/x-" + "/".join(
+        name.replace("%", "%25").replace("~", "~0").replace("/", "~1") for name in names
+    )
+    definition: Any = {"type": "integer", "nullable": True}
+    for name in reversed(names[1:]):
+        definition = {name: definition}
+    schema = closed(a={"$ref": reference}, b={"anyOf": [{"$ref": reference}]})
+    schema[f"x-{names[0]}"] = definition
+    assert accepts(schema, '{"a":null,"b":1}')
+    assert not accepts(schema, '{"a":null,"b":"1"}')
+
+
+def test_without_dialects_are_those_too_that_only_references_lead_to() -> None:
+    schema = closed(a={"$ref": "#/components/b"}) | {"components": {"b": PAIR | OLD}}
+    assert without_dialects(schema)["components"] == {"b": PAIR}
+
+
+def test_schemas_with_references_to_each_are_copied_once() -> None:
+    # If each were copied with all inside it, there would be millions.
+    inner: dict[str, Any] = {"type": "integer", "nullable": True}
+    for _ in range(300):
+        inner = {"allOf": [inner], "title": "x"}
+    references = [{"$ref": "#/x" + "/allOf/0" * level} for level in range(300)]
+    written = for_llguidance({"anyOf": references, "x": inner})
+    assert len(json.dumps(written["x"])) < 20_000
+    assert '["integer", "null"]' in json.dumps(written["x"])
+
+
+@pytest.mark.parametrize("reference", ["#/x/1", "#/x/0/b", "#/y", "#x", "#/x/a", 1, "#/x/1/0/0/0"])
+def test_references_that_lead_to_no_schema_stay(reference: object) -> None:
+    schema = {"$ref": reference, "x": ([{"a": 1}], ("a", [1]))}
+    assert for_llguidance(schema)["$ref"] == reference
 
 
 def test_a_property_may_be_named_nullable() -> None:

@@ -53,6 +53,10 @@ SUPPORTED = {
     },
     "annotations": closed(a={"type": "string", "title": "A", "description": "a", "x-mine": 1}),
     "ten levels": nested(10),
+    "properties by pattern": closed(
+        a={"additionalProperties": False, "patternProperties": {"^x": {"type": "string"}}}
+    ),
+    "required of no object": closed(a={"type": "string", "required": ["b"]}),
 }
 
 
@@ -68,6 +72,14 @@ UNSUPPORTED = {
     "$.properties.a.additionalProperties": closed(a={"type": "object"}),
     "$.properties.a.anyOf[1].additionalProperties": closed(
         a={"anyOf": [closed(), {"properties": {}}]}
+    ),
+    "$.properties.a.additionalProperties: has": closed(
+        a={"additionalProperties": {"type": "string"}}
+    ),
+    "$.properties.b.additionalProperties": closed(b={"patternProperties": {"^x": {"const": 1}}}),
+    "$.properties.c.additionalProperties": closed(c={"required": []}),
+    "$.properties.d.required: names 'e'": closed(
+        d={"additionalProperties": False, "required": ["e"]}
     ),
     "$.required: has to name 'a'": {**closed(a={"type": "string"}), "required": []},
     "$.required: names 'b'": {**closed(), "required": ["b"]},

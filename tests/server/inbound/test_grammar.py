@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harmony.grammar import (
-    MAX_CHARACTERS,
+    MAX_GRAMMAR_CHARACTERS,
     AnyJson,
     AnyObject,
     CallableTool,
@@ -167,7 +167,7 @@ def test_a_schema_that_is_too_wide_is_replaced(strict: bool | None) -> None:
 
 
 def test_a_huge_schema_that_is_not_strict_is_not_compiled() -> None:
-    tool = F | {"parameters": {"type": "object", "description": "x" * MAX_CHARACTERS}}
+    tool = F | {"parameters": {"type": "object", "description": "x" * MAX_GRAMMAR_CHARACTERS}}
     assert_spec(constraint_request([tool]), GrammarSpec(tools=(call("f", AnyObject()),)))
 
 
@@ -211,7 +211,7 @@ def test_a_custom_tools_grammar_is_enforced(definition: str, syntax: str, body: 
                 "format": {
                     "type": "grammar",
                     "syntax": "regex",
-                    "definition": "a" * MAX_CHARACTERS,
+                    "definition": "a" * MAX_GRAMMAR_CHARACTERS,
                 }
             },
             "tools.0.format.definition",
@@ -420,7 +420,7 @@ def test_other_schemas_are_enforced_if_one_fails() -> None:
 
 
 def long_tool(number: int, **more: Any) -> dict[str, Any]:
-    parameters = SCHEMA | {"description": str(number) * (MAX_CHARACTERS // 3)}
+    parameters = SCHEMA | {"description": str(number) * (MAX_GRAMMAR_CHARACTERS // 3)}
     return F | {"name": f"f{number}", "parameters": parameters} | more
 
 
