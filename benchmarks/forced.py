@@ -5,7 +5,7 @@
 Each round runs every case twice, in a random order: as the backend does it, and with every token
 sampled. The output has the tokens per second of both, the ratio (medians over the rounds), the
 ratio of tokens per second of processor time, and the share of tokens that were forced. The answers
-are not compared; tests/adapters/local/test_forced.py does that.
+are not compared; tests/adapters/local/engine/test_forced.py does that.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def counting(forced: list[int]) -> Iterator[None]:
         forced[0] += len(run)
         return run
 
-    TokenMask.consume_forced = counted  # type: ignore[method-assign]
+    TokenMask.consume_forced = counted  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:

@@ -8,12 +8,12 @@ Without --model, a checkpoint of gpt-oss-20b's shape with random MXFP4 weights i
 build/shapes (14 GB). `--device cpu` does the same with a tiny one, to show that the command works.
 
 The engines run one after the other. The floor of decoding is the time to read the weights and the
-KV cache of a step once, at the memory bandwidth that a copy has on the device. The floor of a
-prompt is the time of its floating-point operations, at the rate of a large product of matrices in
-bfloat16. The output has tokens per second, their ratio to the floors, and the ratio of this server
-to vLLM. On a CPU the experts are computed in bfloat16.
---backend-option is for this server with the backend `transformers`, such as decode_graphs=false; it
-may be repeated.
+KV cache of a step once, at the memory bandwidth that a copy has on the device. Experts count as
+MXFP4 where the checkpoint has them so and this server can compute with them, else as bfloat16. The
+floor of a prompt is the time of its floating-point operations, at the rate of a large product of
+matrices in bfloat16. The output has tokens per second, their ratio to the floors, and the ratio of
+this server to vLLM. --backend-option is for this server with the backend `transformers`, such as
+decode_graphs=false; it may be repeated.
 """
 
 import argparse
@@ -28,12 +28,13 @@ from pathlib import Path
 
 import torch
 
+from adapters.local.model.weights import why_no_mxfp4
 from benchmarks.library import figures
 from benchmarks.library.clients import batch_scheduling
 from benchmarks.library.engines import OURS, OURS_ON_VLLM, VLLM, Engine, Setup, installed, started
 from benchmarks.library.figures import ROOT
 from benchmarks.library.processes import NotStarted
-from benchmarks.library.shapes import LARGE, TINY, Shape, ensure, read_shape
+from benchmarks.library.shapes import LARGE, TINY, Shape, ensure, read_shape, stores_mxfp4
 from benchmarks.peers import WARMING, load, long_prompt
 
 FOLDER = ROOT / "build/shapes"
@@ -117,6 +118,16 @@ class Floors:
         return tokens * self.speed.operations / self.shape.prefill_operations(tokens)
 
 
+def why_not_packed(folder: Path, device: str) -> str | None:
+    """The reason why the experts of a checkpoint are bfloat16 on a device; None if they stay MXFP4.
+
+    A server whose packed experts did not load does not start, so that this needs no look at it.
+    """
+    if not stores_mxfp4(folder):
+        return "the checkpoint has no MXFP4"
+    return why_no_mxfp4(torch.device(device))
+
+
 @dataclass(frozen=True)
 class Work:
     """What each engine is measured with."""
@@ -187,12 +198,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     shape, name = (LARGE, "20b") if is_cuda else (TINY, "tiny")
     folder = options.model or ensure(shape, FOLDER / name)
     found_speed = speed(options.device, ON_CUDA if is_cuda else ON_CPU)
+    reason = why_not_packed(folder, options.device)
     print(
         f"{found_speed.bandwidth / 1e9:.0f} GB/s copied,"
-        f" {found_speed.operations / 1e12:.1f} TFLOP/s in bfloat16",
+        f" {found_speed.operations / 1e12:.1f} TFLOP/s in bfloat16;"
+        f" experts are read as {f'bfloat16: {reason}' if reason else 'MXFP4'}",
         flush=True,
     )
-    floors = Floors(read_shape(folder), found_speed, packed=is_cuda)
+    floors = Floors(read_shape(folder), found_speed, packed=reason is None)
     context = max(options.prompts) + CONTEXT + options.tokens + 64
     most = max(options.streams)
     choices = (f"batch_requests={most}", *options.backend_option)

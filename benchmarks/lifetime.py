@@ -2,8 +2,9 @@
 
     python -m benchmarks.lifetime [--rounds 3] [--tokens 60] [--json FILE]
 
-The server runs with the demo checkpoint, which is written before. Each round starts it anew. The
-output has the medians of:
+The server has its default options, and so the demo checkpoint, which is written before; only its
+store is in memory. The requests exclude the tokens that end an answer, so that all answers are of
+one length. Each round starts the server anew. The output has the medians of:
 
 - the seconds from the start of the process to the first successful GET /ready, the processor
   seconds until then, and their ratio to those of `import torch`, which other load changes less;
@@ -24,13 +25,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 from benchmarks.library import figures
-from benchmarks.library.clients import post
+from benchmarks.library.clients import post, usage
 from benchmarks.library.engines import LOGS
-from benchmarks.library.processes import free_port, running
+from benchmarks.library.processes import free_port, process_seconds, running
 from demo import checkpoint
+from harmony.vocab import STOP_TOKENS
 
 PATH = "/v1/completions"
 LATER = 5
@@ -46,10 +48,16 @@ def request(port: int, tokens: int) -> float:
 
 
 def requests(port: int, tokens: int, count: int) -> list[float]:
-    body = {"model": "model", "prompt": PROMPT, "max_tokens": tokens, "stream": True}
+    """Seconds of each of `count` answers at once. Exits if one of them ended early."""
+    body: dict[str, Any] = {"model": "model", "prompt": PROMPT, "max_tokens": tokens}
+    body |= {"logit_bias": {str(token): -100 for token in STOP_TOKENS}}
+    body |= {"stream": True, "stream_options": {"include_usage": True}}
 
     async def send() -> list[float]:
         answers = await asyncio.gather(*(post(port, PATH, body) for _ in range(count)))
+        fewest = min(usage(answer).output_tokens for answer in answers)
+        if fewest < tokens:
+            raise SystemExit(f"an answer ended after {fewest} of {tokens} tokens")
         return [answer.seconds for answer in answers]
 
     return asyncio.run(send())
@@ -75,12 +83,6 @@ def busy() -> Iterator[None]:
             process.join()
 
 
-def processor_seconds(pid: int) -> float:
-    """What a process has used, its ended threads included, without its children."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def imports_of_torch() -> float:
     """The processor seconds of a program that imports torch."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -93,15 +95,15 @@ def measure(tokens: int) -> figures.Figures:
     """One life of a server."""
     port = free_port()
     command = [
-        *(sys.executable, "-m", "server", "serve", "--model", str(checkpoint.ensure_random())),
-        *("--served-model-name", "model", "--port", str(port), "--store", "memory"),
+        *(sys.executable, "-m", "server", "serve", "--served-model-name", "model"),
+        *("--port", str(port), "--store", "memory"),
     ]
     LOGS.mkdir(parents=True, exist_ok=True)
     torch = imports_of_torch()
     began = time.perf_counter()
     with running(command, f"http://127.0.0.1:{port}/ready", LOGS / "lifetime.log") as process:
         found = {"start, s": time.perf_counter() - began}
-        found["start, processor s"] = processor_seconds(process.pid)
+        found["start, processor s"] = process_seconds(process.pid)
         found["start / import torch, processor"] = found["start, processor s"] / torch
         idle = process.memory
         found["first request, s"] = request(port, tokens)
@@ -125,7 +127,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=60)
     figures.add_option(parser)
     options = parser.parse_args()
-    checkpoint.ensure_random()
+    checkpoint.ensure()
     results = [measure(options.tokens) for _ in range(options.rounds)]
     found = {name: statistics.median(one[name] for one in results) for name in results[0]}
     for name, value in found.items():

@@ -74,7 +74,7 @@ async def long_prompt(engine: Engine, length: int, source: random.Random) -> Pro
     ids = prompt(source, length)
     engine.process.reset_peak()
     before = engine.process.memory
-    # Our engine keeps the pages of a prompt that a step has followed: one token is not enough.
+    # A first token that is only a part of a character has no text before the second one.
     first = await engine.sample(ids, 2)
     memory = max(0, engine.process.peak_memory - before)
     second = await engine.sample([*ids, *prompt(source, SECOND_TURN)], 2)

@@ -38,7 +38,7 @@ from adapters.vllm.flags import flags
 from benchmarks import masks
 from benchmarks.library import figures
 from benchmarks.library.clients import batch_scheduling, post, usage
-from benchmarks.library.processes import free_port, running, thread_seconds
+from benchmarks.library.processes import free_port, process_seconds, running
 from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
@@ -83,7 +83,7 @@ class Api:
     @property
     def cpu(self) -> float:
         """Its processor time in seconds, without that of the engine's processes."""
-        return thread_seconds(self.process)
+        return process_seconds(self.process)
 
 
 @contextmanager

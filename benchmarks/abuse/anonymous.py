@@ -3,12 +3,10 @@
 import asyncio
 import itertools
 import time
-from collections import Counter
-from collections.abc import Awaitable, Iterable
 
 import zstandard
 
-from benchmarks.abuse.harness import Attack, Row, Target, post
+from benchmarks.abuse.harness import LOST, Answers, Attack, Row, Target, answers_of, post
 
 BOMB = zstandard.compress(bytes(32 * 1024 * 1024))
 """32 MiB of zeros, compressed to 1 KB."""
@@ -33,8 +31,8 @@ TOKENIZE = b'{"model":"scripted","prompt":"hi"}'
 def at_once(count: int, path: str, body: bytes, *headers: str) -> Attack:
     """The same request on `count` connections, each with its own `Idempotency-Key`."""
 
-    async def attack(target: Target) -> str:
-        return await _statuses(
+    async def attack(target: Target) -> Answers:
+        return await answers_of(
             post(target, path, body, f"Idempotency-Key: {number}", *headers)
             for number in range(count)
         )
@@ -42,13 +40,8 @@ def at_once(count: int, path: str, body: bytes, *headers: str) -> Attack:
     return attack
 
 
-async def _statuses(requests: Iterable[Awaitable[str]]) -> str:
-    counts = Counter(await asyncio.gather(*requests))
-    return ", ".join(f"{count} x {status}" for status, count in counts.most_common())
-
-
-async def fill_retries(target: Target) -> str:
-    """Store ENTRIES answers for retries. Returns the first and the last requests per second."""
+async def fill_retries(target: Target) -> Answers:
+    """Store ENTRIES answers for retries. The note has the rates of the first and the last ones."""
     reader, writer = await asyncio.open_connection(target.host, target.port)
     keys = itertools.count()
 
@@ -74,29 +67,46 @@ async def fill_retries(target: Target) -> str:
         last = await request_rate(SAMPLE)
     finally:
         writer.close()
-    return f"{first:.0f} requests/s at first, {last:.0f} with {ENTRIES} answers stored"
+    note = f"{first:.0f} requests/s at first, {last:.0f} with {ENTRIES} answers stored"
+    return Answers({"200": ENTRIES}, note)
 
 
 ROWS: tuple[Row, ...] = (
-    Row("60 zstd bombs to an unknown path", at_once(60, "/nowhere", BOMB, ZSTD)),
-    Row("60 zstd bombs without a key", at_once(60, "/v1/responses", BOMB, ZSTD), options=API_KEY),
+    Row(
+        "60 zstd bombs to an unknown path",
+        at_once(60, "/nowhere", BOMB, ZSTD),
+        frozenset({"404"}),
+    ),
+    Row(
+        "60 zstd bombs without a key",
+        at_once(60, "/v1/responses", BOMB, ZSTD),
+        frozenset({"401"}),
+        options=API_KEY,
+    ),
     Row(
         "60 zstd bombs with a key",
         at_once(60, "/v1/responses", BOMB, ZSTD, KNOWN),
+        frozenset({"413"}),
         options=API_KEY,
     ),
     Row(
         "150 bodies of 30 MB with a wrong key at once",
         at_once(150, "/v1/responses", LONG, WRONG),
+        LOST | {"401"},
         options=API_KEY,
     ),
-    Row("150 bodies of 30 MB to an unknown path at once", at_once(150, "/nowhere", LONG)),
+    Row(
+        "150 bodies of 30 MB to an unknown path at once",
+        at_once(150, "/nowhere", LONG),
+        LOST | {"404"},
+    ),
     Row(
         "150 bodies of 30 MB with a key at once",
         at_once(150, "/v1/responses", LONG, KNOWN),
+        LOST | {"400", "503"},
         # All bodies have one budget, and one of them is parsed at a time.
         memory=MEMORY + 10 * len(LONG),
         options=API_KEY,
     ),
-    Row(f"{ENTRIES} answers stored for retries", fill_retries),
+    Row(f"{ENTRIES} answers stored for retries", fill_retries, frozenset({"200"})),
 )

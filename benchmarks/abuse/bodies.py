@@ -9,10 +9,19 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from benchmarks.abuse.drawn import draw
-from benchmarks.abuse.harness import Row, Target, post
+from benchmarks.abuse.harness import Answers, Row, Target, post
 
 SIZE = 31_000_000
 LEAST_MEMORY = 50_000_000
+
+ACCEPTED = {
+    "unknown",
+    "image",
+    "file name",
+    "name of an unknown field",
+    "item of a conversation",
+}
+"""The fields whose text may be as long as a body."""
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 COMPLETIONS, CONVERSATIONS = "/v1/completions", "/v1/conversations"
@@ -52,13 +61,14 @@ def listed(start: bytes, one: bytes, end: bytes, size: int = SIZE) -> Body:
     return Body(start, one, end, (size - len(start) - len(end)) // (len(one) + 1))
 
 
-def row(name: str, path: str, body: Body) -> Row:
-    """One request with this body."""
+def row(name: str, path: str, body: Body, status: str = "400") -> Row:
+    """One request with this body, and the status that it is to get: by default a refusal's."""
 
-    async def attack(target: Target) -> str:
-        return await post(target, path, body.text())
+    async def attack(target: Target) -> Answers:
+        return Answers({await post(target, path, body.text()): 1})
 
-    return Row(f"body: {name}", attack, memory=max(LEAST_MEMORY, 10 * body.size))
+    memory = max(LEAST_MEMORY, 10 * body.size)
+    return Row(f"body: {name}", attack, frozenset({status}), memory=memory)
 
 
 DRAWN_SIZES = (300_000, 1_000_000, 3_000_000, 8_000_000, SIZE)
@@ -67,15 +77,16 @@ DRAWN_SIZES = (300_000, 1_000_000, 3_000_000, 8_000_000, SIZE)
 def drawn(seed: int, count: int) -> Row:
     """Requests drawn from the schemas, one after another."""
 
-    async def attack(target: Target) -> str:
+    async def attack(target: Target) -> Answers:
         source = Random(seed)
         answers: Counter[str] = Counter()
         for _ in range(count):
             one = draw(source)
             answers[await post(target, one.path, one.body(source.choice(DRAWN_SIZES)))] += 1
-        return " ".join(f"{number} x {answer}" for answer, number in sorted(answers.items()))
+        return Answers(answers)
 
-    return Row(f"body: {count} drawn from the schemas, {seed}", attack, memory=10 * SIZE)
+    name = f"body: {count} drawn from the schemas, {seed}"
+    return Row(name, attack, frozenset({"200", "400", "404"}), memory=10 * SIZE)
 
 
 def _rows() -> Iterator[Row]:
@@ -152,8 +163,10 @@ def _strings() -> Iterator[Row]:
         "unknown": (RESPONSES, b'{"input":"a","x":"'),
     }
     for name, (path, start) in fields.items():
-        yield row(f"{name} of ASCII", path, filled(start, b"a b ", b'"}'))
-        yield row(f"{name} of 16 bits", path, filled(start, "éa漢".encode(), b'"}', 16_000_000))
+        status = "200" if name in ACCEPTED else "400"
+        wide = filled(start, "éa漢".encode(), b'"}', 16_000_000)
+        yield row(f"{name} of ASCII", path, filled(start, b"a b ", b'"}'), status)
+        yield row(f"{name} of 16 bits", path, wide, status)
     nested = {
         "call id": (
             RESPONSES,
@@ -203,12 +216,12 @@ def _strings() -> Iterator[Row]:
         ),
     }
     for name, (path, start, end) in nested.items():
-        yield row(name, path, filled(start, b"abcd", end))
+        yield row(name, path, filled(start, b"abcd", end), "200" if name in ACCEPTED else "400")
     yield row("escaped line breaks", RESPONSES, filled(b'{"input":"', rb"\n", b'"}'))
     yield row("escaped quotes", RESPONSES, filled(b'{"input":"', rb"\"", b'"}'))
     yield row("a number of digits", RESPONSES, filled(b'{"input":', b"1", b"}"))
     yield row("a fraction of digits", RESPONSES, filled(b'{"input":0.', b"1", b"}"))
-    yield row("white space", RESPONSES, filled(b'{"input":"a"', b" ", b"}"))
+    yield row("white space", RESPONSES, filled(b'{"input":"a"', b" ", b"}"), "200")
     yield row("quotes", RESPONSES, filled(b"", b'"', b""))
     yield row("backslashes", RESPONSES, filled(b'"', b"\\", b""))
 
@@ -229,50 +242,63 @@ def _arrays() -> Iterator[Row]:
 
 
 def _allowed() -> Iterator[Row]:
-    """As much as the limits allow, of what costs most."""
+    """As much as the limits allow, of what costs most.
+
+    Where that is a prompt longer than the context, it is refused while it is rendered.
+    """
     values = 500_000
     chat = b'{"model":"scripted",'
     yield row(
         "floats within the limit",
         RESPONSES,
         listed(b'{"input":"a","x":[', b"1.2345678901234567e-7", b"]}", 22 * values),
+        "200",
     )
     yield row(
         "strings within the limit",
         RESPONSES,
         Body(b'{"input":"a","x":[', b'"some text of a line #"', b"]}", values),
+        "200",
     )
     yield row(
         "names within the limit",
         RESPONSES,
         Body(b'{"input":"a","x":{', b'"#":1', b"}}", 130_000),
+        "200",
     )
     yield row(
         "objects within the limit",
         RESPONSES,
         listed(b'{"input":"a","x":[', b'{"a":1}', b"]}", 8 * 130_000),
+        "200",
     )
     yield row(
         "values of items within the limit",
         CONVERSATIONS,
         listed(b'{"items":[{"role":"user","content":"a","x":[', b'{"a":1}', b"]}]}", 8 * 120_000),
+        "200",
     )
     yield row(
         "values of a stored input within the limit",
         RESPONSES,
         listed(b'{"input":[{"role":"user","content":"a","x":[', b'{"a":1}', b"]}]}", 8 * 120_000),
+        "200",
     )
     yield row(
         "ids within the limit",
         "/detokenize",
         listed(b'{"tokens":[', b"123456", b"]}", 7 * 260_000),
+        "200",
     )
-    yield row("long tokens", "/detokenize", listed(b'{"tokens":[', b"197285", b"]}", 7 * 260_000))
+    yield row(
+        "long tokens", "/detokenize", listed(b'{"tokens":[', b"197285", b"]}", 7 * 260_000), "200"
+    )
     ids = b"[" + b"1," * 4000 + b"1]"
     yield row(
         "prompts of ids",
         COMPLETIONS,
         Body(b'{"model":"scripted","prompt":[', ids, b"]}", 128),
+        "200",
     )
     yield row(
         "messages within the limit",
@@ -290,12 +316,16 @@ def _allowed() -> Iterator[Row]:
         listed(
             b'{"truncation":"auto","input":[', b'{"role":"user","content":"a"}', b"]}", 30 * 32_000
         ),
+        "200",
     )
     # The answer is stored, with its 32,000 items.
     yield replace(truncated, memory=80_000_000)
     tool = b'{"type":"function","name":"f#","parameters":{"type":"object","properties":{}}}'
     yield row(
-        "tools within the limit", RESPONSES, Body(b'{"input":"a","tools":[', tool, b"]}", 4_000)
+        "tools within the limit",
+        RESPONSES,
+        Body(b'{"input":"a","tools":[', tool, b"]}", 4_000),
+        "200",
     )
     yield row(
         "properties within the limit",
@@ -312,6 +342,7 @@ def _allowed() -> Iterator[Row]:
         "count of a long input",
         "/v1/responses/input_tokens",
         filled(b'{"input":"', b"a b ", b'"}'),
+        "200",
     )
     yield row(
         "compact a long input",

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -37,8 +38,32 @@ class Target:
     port: int
 
 
-Attack = Callable[[Target], Awaitable[str]]
-"""Attacks a server. Returns a summary of its answers for the table."""
+@dataclass(frozen=True)
+class Answers:
+    """How often the server gave each answer: a status, `closed`, or the type of an error.
+
+    note: what else the table shows.
+    """
+
+    counts: Mapping[str, int]
+    note: str = ""
+
+    def __str__(self) -> str:
+        counts = sorted(self.counts.items(), key=lambda pair: -pair[1])
+        shown = ", ".join(f"{count} x {answer}" for answer, count in counts)
+        return f"{shown} ({self.note})" if self.note else shown
+
+
+LOST = frozenset({"ConnectionResetError", "BrokenPipeError"})
+"""Instead of a refusal: the connection was closed before the client had sent all and read it."""
+
+Attack = Callable[[Target], Coroutine[Any, Any, Answers]]
+"""Attacks a server. Returns its answers."""
+
+
+async def answers_of(requests: Iterable[Coroutine[Any, Any, str]]) -> Answers:
+    """Send requests at once."""
+    return Answers(Counter(await asyncio.gather(*requests)))
 
 
 async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
@@ -64,10 +89,12 @@ async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """One attack and its bounds.
+    """One attack, its bounds, and the answers that it is to get.
 
     name: the row's name.
     attack: the attack.
+    expected: the permitted answers. Another one means that the attack did not reach what it is for,
+      or that the server broke.
     stall: the longest permitted round trip of `/health` on another connection, in seconds.
     memory: the largest permitted growth of the server and its child processes, in bytes.
     options: options of `serve`.
@@ -76,6 +103,7 @@ class Row:
 
     name: str
     attack: Attack
+    expected: frozenset[str]
     stall: float = 0.1
     memory: int = 50_000_000
     options: tuple[str, ...] = ()
@@ -89,17 +117,21 @@ class Result:
     stall: the longest round trip of `/health` in seconds.
     peak_memory: the largest growth in bytes.
     memory_after: the growth in bytes after SETTLE_SECONDS.
-    answer: a summary of the server's answers.
+    answers: what the server answered to the attack.
     """
 
     stall: float
     peak_memory: int
     memory_after: int
-    answer: str
+    answers: Answers
 
     def within_bounds(self, row: Row) -> bool:
         """Whether stall and peak memory are within the row's bounds."""
         return self.stall <= row.stall and self.peak_memory <= row.memory
+
+    def as_expected(self, row: Row) -> bool:
+        """Whether the server answered, and only as the row permits."""
+        return bool(self.answers.counts) and self.answers.counts.keys() <= row.expected
 
 
 def measure(row: Row) -> Result:
@@ -109,11 +141,11 @@ def measure(row: Row) -> Result:
         observer(process.pid, target) as pipe,
     ):
         pipe.recv()  # the idle server has been measured
-        answer = asyncio.run(row.attack(target))
+        answers = asyncio.run(row.attack(target))
         time.sleep(SETTLE_SECONDS)
         pipe.send(True)
         stall, peak_memory, memory_after = pipe.recv()
-    return Result(stall, peak_memory, memory_after, answer)
+    return Result(stall, peak_memory, memory_after, answers)
 
 
 @contextmanager

@@ -9,17 +9,22 @@ free.
 import asyncio
 import json
 import socket
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.abuse.harness import Row, Target, post
+from benchmarks.abuse.harness import Answers, Row, Target, post
 
 READERS = 12
 TOKENS = 60_000
 MAX_UNREAD = 8 * 1024 * 1024
 IN_PROGRESS = 60_000_000
 """Bytes of one answer in progress: all its events as objects, and the interpreter's free memory."""
+
+STATUS_LINE = b"HTTP/1.1 200"
+"""As much of an answer as tells its status."""
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "long"}]
@@ -38,10 +43,15 @@ UPGRADE = (
 )
 
 
-async def stalled_client(
-    target: Target, method: str, path: str, body: bytes, *headers: str
-) -> socket.socket:
-    """A client that has received the first byte of its answer, and reads no more."""
+@dataclass(frozen=True)
+class Stalled:
+    """A client that has received the status of its answer, and reads no more."""
+
+    client: socket.socket
+    status: str
+
+
+async def stalled(target: Target, method: str, path: str, body: bytes, *headers: str) -> Stalled:
     loop = asyncio.get_running_loop()
     client = socket.socket()
     client.setblocking(False)
@@ -55,28 +65,33 @@ async def stalled_client(
         *headers,
     ]
     await loop.sock_sendall(client, "\r\n".join([*head, "", ""]).encode() + body)
-    await loop.sock_recv(client, 1)
-    return client
+    line = b""
+    while len(line) < len(STATUS_LINE):
+        received = await loop.sock_recv(client, len(STATUS_LINE) - len(line))
+        if not received:
+            break
+        line += received
+    return Stalled(client, line.partition(b" ")[2].decode() or "closed")
 
 
-async def short_request(target: Target, clients: Sequence[socket.socket]) -> str:
-    """Send a short request and close the clients. Returns the status of that request."""
+async def short_request(target: Target, clients: Sequence[Stalled]) -> Answers:
+    """Send a short request and close the clients. Returns the answers to it and to the clients."""
     messages = [{"role": "user", "content": "short"}]
     body = json.dumps({"model": "scripted", "messages": messages}).encode()
     answer = await post(target, CHAT, body)
-    for client in clients:
-        client.close()
-    return f"then: {answer}"
+    for one in clients:
+        one.client.close()
+    return Answers(Counter([*(one.status for one in clients), answer]))
 
 
-async def stall(path: str, request: dict[str, Any], target: Target) -> str:
+async def stall(path: str, request: dict[str, Any], target: Target) -> Answers:
     """Request the same stream with READERS clients."""
     body = json.dumps({"model": "scripted", "stream": True, **request}).encode()
-    clients = [await stalled_client(target, "POST", path, body) for _ in range(READERS)]
+    clients = [await stalled(target, "POST", path, body) for _ in range(READERS)]
     return await short_request(target, clients)
 
 
-async def stall_replays(target: Target) -> str:
+async def stall_replays(target: Target) -> Answers:
     """Request the stored events of one response with READERS clients."""
     body = json.dumps({"model": "scripted", "input": "long", "background": True}).encode()
     reader, writer = await asyncio.open_connection(target.host, target.port)
@@ -87,11 +102,11 @@ async def stall_replays(target: Target) -> str:
     writer.close()
     await short_request(target, ())
     path = f"{RESPONSES}/{created['id']}?stream=true"
-    clients = [await stalled_client(target, "GET", path, b"") for _ in range(READERS)]
+    clients = [await stalled(target, "GET", path, b"") for _ in range(READERS)]
     return await short_request(target, clients)
 
 
-async def stall_sockets(target: Target) -> str:
+async def stall_sockets(target: Target) -> Answers:
     """Request a response over a WebSocket with READERS clients. Frames are masked with zeros."""
     loop = asyncio.get_running_loop()
     event = {"type": "response.create", "model": "scripted", "input": "long", "store": False}
@@ -99,20 +114,25 @@ async def stall_sockets(target: Target) -> str:
     frame = bytes([0x81, 0xFE, *len(text).to_bytes(2, "big"), 0, 0, 0, 0]) + text
     clients = []
     for _ in range(READERS):
-        client = await stalled_client(target, "GET", RESPONSES, b"", *UPGRADE)
-        while not (await loop.sock_recv(client, 4096)).endswith(b"\r\n\r\n"):
+        one = await stalled(target, "GET", RESPONSES, b"", *UPGRADE)
+        while not (await loop.sock_recv(one.client, 4096)).endswith(b"\r\n\r\n"):
             continue
-        await loop.sock_sendall(client, frame)
-        await loop.sock_recv(client, 1)
-        clients.append(client)
+        await loop.sock_sendall(one.client, frame)
+        await loop.sock_recv(one.client, 1)
+        clients.append(one)
     return await short_request(target, clients)
 
 
-def _row(name: str, attack: Any, unread: int) -> Row:
-    """A row. unread: how many bytes may wait for each reader."""
-    memory = IN_PROGRESS + READERS * (unread + 1_000_000)
-    options = ("--max-running", "1", "--max-unread", str(MAX_UNREAD))
-    return Row(f"reads nothing: {name}", attack, memory=memory, options=options, script=SCRIPT)
+def _row(name: str, attack: Any, unread: int, *further: str) -> Row:
+    """A row. unread: how many bytes may wait for each reader. further: statuses besides 200."""
+    return Row(
+        f"reads nothing: {name}",
+        attack,
+        frozenset({"200", *further}),
+        memory=IN_PROGRESS + READERS * (unread + 1_000_000),
+        options=("--max-running", "1", "--max-unread", str(MAX_UNREAD)),
+        script=SCRIPT,
+    )
 
 
 ROWS: tuple[Row, ...] = (
@@ -123,6 +143,6 @@ ROWS: tuple[Row, ...] = (
         MAX_UNREAD,
     ),
     _row("chat completion", partial(stall, CHAT, {"messages": MESSAGES}), MAX_UNREAD),
-    _row("response over a WebSocket", stall_sockets, MAX_UNREAD),
+    _row("response over a WebSocket", stall_sockets, MAX_UNREAD, "101"),
     _row("events of a stored response", stall_replays, 0),
 )

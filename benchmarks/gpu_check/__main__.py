@@ -3,11 +3,12 @@
     python -m benchmarks.gpu_check [--device cuda|cpu] [--model NAME] [--image NAME] [--out FOLDER]
                                     [--only TEXT ...]
 
-Ten minutes on one GPU. Without --model the demo checkpoint is all that is checked; what needs more
-is skipped, and the page says why. --device cpu runs the same checks with less work, to see that
-they run. --only runs the checks whose names contain one of the texts, in the order of the texts.
-The exit status is 1 where a check failed. The page and a JSON file of the same are
-written to --out; send both with a report.
+Ten minutes on one GPU. Without --model, only a checkpoint of the demo checkpoint's shape is
+checked; what needs more is skipped, and the page says why. Its weights are random, as they were
+when the tolerances were set; no answer ends early with either. --device cpu runs the same checks
+with less work, to see that they run. --only runs the checks whose names contain one of the texts,
+in the order of the texts. The exit status is 1 where a check failed. The page and a JSON file of
+the same are written to --out; send both with a report.
 """
 
 import argparse
@@ -35,11 +36,12 @@ from server.commands.doctor import examine
 from server.settings import Settings
 
 PACKED = "gpt-oss-20b"
+SMALL = "random weights of the demo checkpoint's shape"
 PACKAGES = ("gpt-oss-server", "transformers", "triton", "kernels")
 
 
 def plan(device: str, demo: str, model: str | None, image: str | None) -> list[Check]:
-    """All checks, in their order. demo: the demo checkpoint's folder."""
+    """All checks, in their order. demo: the folder of a checkpoint of the demo's shape."""
     sizes = ON_CUDA if device.startswith("cuda") else ON_CPU
     checks = demo_checks(Target(device, demo), attention_names(device), sizes)
     if model is not None:
@@ -48,7 +50,7 @@ def plan(device: str, demo: str, model: str | None, image: str | None) -> list[C
     elif device.startswith("cuda"):
         checks += [Check(one.name, one.bound, _no_model) for one in _named(device)]
     else:
-        # The demo stands in for it: a run on a CPU is there to see that the checks run.
+        # The small one stands in for it: a run on a CPU is there to see that the checks run.
         checks += model_checks(Target(device, demo), sizes, packed=False)
     return checks + server_checks(model, image)
 
@@ -105,7 +107,7 @@ def machine(device: str, model: str | None) -> dict[str, Any]:
         "system": facts["system"],
         "torch": f"{found.version}, CUDA {found.cuda}",
         "packages": ", ".join(f"{name} {version}" for name, version in versions.items()),
-        "model": model or "the demo checkpoint",
+        "model": model or SMALL,
         "doctor": "; ".join(bad) or "all checks are ok",
     }
 

@@ -129,6 +129,12 @@ def read_shape(folder: Path) -> Shape:
     )
 
 
+def stores_mxfp4(folder: Path) -> bool:
+    """Whether a checkpoint has its experts as MXFP4."""
+    stored = json.loads((folder / "config.json").read_text()).get("quantization_config")
+    return stored is not None and stored.get("quant_method") == "mxfp4"
+
+
 def ensure(shape: Shape, folder: Path) -> Path:
     """Write a checkpoint with random weights, unless the folder exists. It appears as a whole."""
     if folder.is_dir():

@@ -38,6 +38,29 @@ def test_the_floor_of_a_prompt_is_the_operations() -> None:
     assert floors.prefill(1024) == pytest.approx(1024 / (LARGE.prefill_operations(1024) / 800e12))
 
 
+@pytest.mark.parametrize(
+    ("stored", "device", "reason"),
+    [
+        ({"quant_method": "mxfp4"}, "cuda", None),
+        ({"quant_method": "mxfp4"}, "cpu", "there are no MXFP4 kernels for cpu"),
+        ({"quant_method": "awq"}, "cuda", "the checkpoint has no MXFP4"),
+        (None, "cuda", "the checkpoint has no MXFP4"),
+    ],
+)
+def test_experts_are_packed_where_the_checkpoint_and_the_device_have_mxfp4(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stored: dict[str, str] | None,
+    device: str,
+    reason: str | None,
+) -> None:
+    if device == "cuda":
+        monkeypatch.setattr(gpu, "why_no_mxfp4", lambda device: None)
+    content = {} if stored is None else {"quantization_config": stored}
+    (tmp_path / "config.json").write_text(json.dumps(content))
+    assert gpu.why_not_packed(tmp_path, device) == reason
+
+
 def test_rates_are_compared_with_the_floor_and_with_vllm() -> None:
     rates = {OURS: {"a": 50.0}, VLLM: {"a": 100.0}, OURS_ON_VLLM: {"a": 99.0}}
     assert compare(rates, {"a": 200.0}) == {
@@ -99,6 +122,7 @@ def test_all_of_it_runs_on_a_cpu(
     assert (folders / "tiny/config.json").exists()
     printed = capsys.readouterr().out
     assert "GB/s copied" in printed
+    assert "experts are read as bfloat16: there are no MXFP4 kernels for cpu" in printed
     assert "ours: prefill, 40 tokens: " in printed
 
 

@@ -107,6 +107,7 @@ def test_the_page_and_the_json_are_written(
     content = json.loads((tmp_path / "out/results.json").read_text())
     assert [one["status"] for one in content["results"]] == ["ok", "skipped"]
     assert content["machine"]["device"] == "cpu"
+    assert content["machine"]["model"] == "random weights of the demo checkpoint's shape"
     assert f"transformers {version('transformers')}" in content["machine"]["packages"]
 
 

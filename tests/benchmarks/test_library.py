@@ -149,6 +149,16 @@ def test_processes_that_it_starts_count(tmp_path: Path) -> None:
 
 
 @needs_proc
+def test_the_time_of_ended_threads_counts(tmp_path: Path) -> None:
+    port = free_port()
+    work = "import threading, time\ndef work():\n    while time.thread_time() < 1: pass\n"
+    program = f"{work}one = threading.Thread(target=work)\none.start()\none.join()\n{SERVER}"
+    command = [sys.executable, "-c", program, str(port)]
+    with running(command, f"http://127.0.0.1:{port}/", tmp_path / "log") as process:
+        assert process.cpu >= 1
+
+
+@needs_proc
 def test_an_ended_process_takes_nothing(process: Process) -> None:
     process.end()
     assert (process.cpu, process.memory) == (0, 0)
