@@ -161,8 +161,16 @@ def same_code(one: str, other: str) -> bool:
     shown = _expression(mine), _expression(theirs)
     if ast.dump(shown[0]) == ast.dump(shown[1]):
         return True
-    values = [_value(each) for each in shown]
-    return None not in values and math.isclose(*values, rel_tol=_ROUNDED)
+    one_value, other_value = (_value(each) for each in shown)
+    return one_value is not None and other_value is not None and _close(one_value, other_value)
+
+
+def _close(one: float, other: float) -> bool:
+    """Whether two numbers are the same but for rounding. A large int may be no float."""
+    try:
+        return one == other or math.isclose(one, other, rel_tol=_ROUNDED)
+    except OverflowError:
+        return False
 
 
 def _expression(code: ast.Module) -> ast.AST:

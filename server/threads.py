@@ -5,24 +5,24 @@ work would block all other answers.
 
 The event loop needs the GIL after each system call. Each thread that computes may get it first, and
 keeps it for the switch interval. Therefore few threads compute at once, with a shorter interval:
-two for most work, and one for the largest, so that it does not delay the rest. Work that waits for
-something else than the GIL has the threads of `asyncio.to_thread`.
+two for most work, and one for the largest, so that it does not delay the rest. Work that mostly
+waits for something else has the threads of `asyncio.to_thread`.
 """
 
 import asyncio
-import contextvars
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 from typing import Any, BinaryIO, TypeVar
 
+from server.slots import Slots
+
 T = TypeVar("T")
 
 LARGE = 1 << 18
-"""Bytes or characters of a request from which on work with it runs alone."""
+"""Bytes or characters of a request from which on work with it is among the largest."""
 
 SWITCH_SECONDS = 0.001
 """The switch interval of the interpreter while large work runs."""
@@ -30,8 +30,8 @@ SWITCH_SECONDS = 0.001
 CHUNK = 1 << 16
 """The most bytes of a file that a thread reads at once."""
 
-_computing = ThreadPoolExecutor(2, thread_name_prefix="compute")
-_one_at_a_time = ThreadPoolExecutor(1, thread_name_prefix="large")
+_computing = Slots(2)
+_computing_large = Slots(1)
 
 MOST_SMALL = 4096
 """Characters that take about a millisecond to tokenize or to parse."""
@@ -45,21 +45,13 @@ _VALUE = 16  # the cost of a value without text, in characters
 async def run(work: Callable[[], T], *, small: bool, large: bool = False) -> T:
     """The result of `work`, which runs on the event loop if `small`, else on a thread.
 
-    It must not wait for anything. Work that has not begun is dropped if the caller is cancelled.
-    large: whether it is among the largest, see `run_alone`.
+    Where `work` waits for something, it has to say so by `slots.waiting`. Work that has not begun
+    is dropped if the caller is cancelled. large: whether the work is among the largest.
     """
-    return work() if small else await _on(_one_at_a_time if large else _computing, work)
-
-
-async def run_alone(work: Callable[[], T]) -> T:
-    """As `run` for the largest `work`: after the largest work before it, beside all other."""
-    return await _on(_one_at_a_time, work)
-
-
-async def _on(executor: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    context = contextvars.copy_context()
-    job = partial(context.run, _with_short_interval, work)
-    return await asyncio.get_running_loop().run_in_executor(executor, job)
+    if small:
+        return work()
+    computing = _computing_large if large else _computing
+    return await computing.run(partial(_with_short_interval, work))
 
 
 async def completed(work: Awaitable[T]) -> T:

@@ -21,6 +21,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import LifoQueue
 
+from server import slots
 from server.errors import RateLimited, Unavailable
 
 SECONDS = 2.0
@@ -77,9 +78,11 @@ class GrammarSandbox:
             if len(self._reports) > _MAX_REPORTS:
                 self._reports.popitem(last=False)
         if cached is None:
-            self._complete(key, report, grammar)
+            with slots.waiting():
+                self._complete(key, report, grammar)
         elif not report.done():  # equal grammars that arrive together are compiled once
-            self._follow(report)
+            with slots.waiting():
+                self._follow(report)
         return report.result() or None
 
     def close(self) -> None:

@@ -40,7 +40,8 @@ async def count_input_tokens(request: Request) -> Response:
     await compiled.close(request.state.request_id)
     plan = _limited(compiled.plan, context)
     length = partial(prompt_length, plan, context.context_length)
-    tokens = await threads.run(length, small=False)
+    is_large = not threads.is_small(body.input, threads.LARGE)
+    tokens = await threads.run(length, small=False, large=is_large)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
 

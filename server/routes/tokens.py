@@ -35,7 +35,8 @@ async def tokenize(request: Request) -> Response:
     note_unknown(body, "Tokenize")
     context.model(body.model)
     length = context.gateway.backend.info.context_length
-    tokens = await threads.run(partial(_tokens, body), small=False)
+    is_large = len(body.prompt) > threads.LARGE
+    tokens = await threads.run(partial(_tokens, body), small=False, large=is_large)
     return json_response({**tokens, "max_model_len": length})
 
 

@@ -24,12 +24,19 @@ hgroup hr image ins kbd label legend li listing main map mark marquee math menu 
 noembed noframes noscript ol optgroup option output param picture plaintext pre progress rb rp rt
 rtc ruby samp search section select slot small source span strike strong sub summary sup table tbody
 td template textarea tfoot th thead time title tr track tt ul var video wbr xmp"""
-# Comparisons and type parameters must pass: names of one letter are those of variables, too, and a
-# name that is no element's counts only with the attribute of an event, which any element may have.
+_TYPES = """\
+address area article b cite code data dir figure header i label legend map mark menu option output p
+param q s section small source span strong summary time track u var"""
+"""Elements that do nothing by themselves, and whose names are those of types or variables, too."""
+# Most comparisons and type parameters must pass: a name of `_TYPES` right after a word is no tag,
+# and one that is no element's counts only with the attribute of an event, which any element may
+# have. Other elements' names are withheld wherever they are, as in `List<Table>`: a tag may come
+# right after a word, too, and the text has no upper case that would tell them apart.
 _TAG = re.compile(
-    rf"</?(?:{'|'.join(_ELEMENTS.split())})(?:[\s/][^<>]*)?>"
-    r"|</?[bipqsu](?:\s*/?|[\s/][^<>=]*=[^<>]*)>"
-    r"|<[a-z][^<>]*[\s/]on[a-z]+\s*="
+    rf"<(?!(?<=\w<)(?:{'|'.join(_TYPES.split())})>)(?:"
+    rf"/?(?:{'|'.join(_ELEMENTS.split())})(?:[\s/][^<>]*)?>"
+    r"|/?[bipqsu](?:\s*/?|[\s/][^<>=]*=[^<>]*)>"
+    r"|[a-z][^<>]*[\s/]on[a-z]+\s*=)"
 )
 _KEY = re.compile(
     r"\b(?:(?:sk|pk|rk)-[\w-]{8}|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"

@@ -18,7 +18,6 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from harmony.events import Repair
-from server import threads
 from server.generation.gateway import Gateway
 from server.generation.metering import (
     AnswerMeasured,
@@ -187,7 +186,7 @@ class Metrics(Observer, TrafficObserver):
         text = self._texts.get(is_open)
         if text is None or text.is_stale:
             write = partial(_write, self._registry, self._state(problems), is_open=is_open)
-            task = asyncio.create_task(threads.run(write, small=False))
+            task = asyncio.create_task(asyncio.to_thread(write))
             text = self._texts[is_open] = _Text(time.monotonic(), task)
         # Others may wait for it, too.
         return await asyncio.shield(text.written)

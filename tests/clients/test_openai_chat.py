@@ -188,6 +188,7 @@ async def test_an_abandoned_request_frees_its_slot(base_url: str) -> None:
         abandoned = asyncio.create_task(raw.post("/chat/completions", json=body, timeout=60))
         while not await samples_now(raw):
             assert not abandoned.done()
+            await asyncio.sleep(0.001)
         abandoned.cancel()
         await asyncio.wait([abandoned])
         body = {"model": MODEL, "messages": user("Say hello")}

@@ -14,7 +14,6 @@ from server.threads import (
     completed,
     is_small,
     run,
-    run_alone,
 )
 
 
@@ -41,9 +40,9 @@ async def test_large_work_is_done_one_at_a_time() -> None:
         may_end.wait()
         return second.is_set()
 
-    first = asyncio.create_task(run_alone(wait))
+    first = asyncio.create_task(run(wait, small=False, large=True))
     await asyncio.to_thread(began.wait)
-    other = asyncio.create_task(run_alone(second.set))
+    other = asyncio.create_task(run(second.set, small=False, large=True))
     await asyncio.sleep(0)
     may_end.set()
     assert await first is False
@@ -58,23 +57,23 @@ async def test_large_work_that_was_cancelled_before_it_began_is_not_done() -> No
         began.set()
         may_end.wait()
 
-    first = asyncio.create_task(run_alone(wait))
+    first = asyncio.create_task(run(wait, small=False, large=True))
     await asyncio.to_thread(began.wait)
-    cancelled = asyncio.create_task(run_alone(done.set))
+    cancelled = asyncio.create_task(run(done.set, small=False, large=True))
     await asyncio.sleep(0)
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     may_end.set()
     await first
-    await run_alone(lambda: None)
+    await run(lambda: None, small=False, large=True)
     assert not done.is_set()
 
 
 async def test_large_work_has_the_context_of_its_caller() -> None:
     variable = contextvars.ContextVar[int]("variable")
     variable.set(1)
-    assert await run_alone(variable.get) == 1
+    assert await run(variable.get, small=False, large=True) == 1
 
 
 async def test_threads_switch_more_often_during_large_work() -> None:
@@ -82,9 +81,11 @@ async def test_threads_switch_more_often_during_large_work() -> None:
         raise ValueError("no")
 
     before = sys.getswitchinterval()
-    assert await run_alone(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    assert await run(sys.getswitchinterval, small=False, large=True) == pytest.approx(
+        SWITCH_SECONDS
+    )
     with pytest.raises(ValueError, match="no"):
-        await run_alone(fail)
+        await run(fail, small=False, large=True)
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
@@ -208,14 +209,18 @@ async def test_two_computations_run_at_once_and_shorten_the_interval_together() 
     running = [asyncio.create_task(run(wait, small=False)) for _ in range(3)]
     await asyncio.to_thread(lambda: [began.acquire(timeout=30) for _ in range(2)])
     assert not began.acquire(blocking=False)
-    assert await run_alone(sys.getswitchinterval) == pytest.approx(SWITCH_SECONDS)
+    assert await run(sys.getswitchinterval, small=False, large=True) == pytest.approx(
+        SWITCH_SECONDS
+    )
     go_on.set()
     assert await asyncio.gather(*running) == pytest.approx([SWITCH_SECONDS] * 3)
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
-async def test_the_largest_work_has_a_thread_of_its_own() -> None:
-    names = [
-        await run(lambda: threading.current_thread().name, small=False, large=big) for big in (0, 1)
-    ]
-    assert [name.partition("_")[0] for name in names] == ["compute", "large"]
+async def test_the_largest_work_does_not_wait_for_other_work() -> None:
+    go_on = threading.Event()
+    running = [asyncio.create_task(run(go_on.wait, small=False)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert await run(lambda: 5, small=False, large=True) == 5
+    go_on.set()
+    assert await asyncio.gather(*running) == [True] * 3

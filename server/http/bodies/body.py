@@ -201,7 +201,7 @@ class _Body:
                 return _join(pieces)
         async with self._joiners:
             with self._lease.charged(size):
-                return await threads.run_alone(partial(self._join_large, pieces))
+                return await threads.run(partial(self._join_large, pieces), small=False, large=True)
 
     def _join_large(self, pieces: list[bytes]) -> bytes:
         body = _join(pieces)

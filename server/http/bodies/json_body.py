@@ -28,9 +28,9 @@ async def parse_or_none(request: Request, schema: type[M]) -> M | None:
 async def _parse(text: bytes, schema: type[M]) -> M:
     if len(text) <= LARGE:
         return validate(load(text), schema)
-    return await threads.run_alone(lambda: validate(load(text), schema))
+    return await threads.run(lambda: validate(load(text), schema), small=False, large=True)
 
 
 async def read_json(text: bytes) -> Any:
     """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
-    return load(text) if len(text) <= LARGE else await threads.run_alone(partial(load, text))
+    return await threads.run(partial(load, text), small=len(text) <= LARGE, large=True)

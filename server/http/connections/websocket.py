@@ -1,7 +1,8 @@
 """WebSocket connections: uvicorn's protocol, with limits that uvicorn lacks.
 
 The limits are: the memory of messages that are not complete, with that of all request bodies
-(1013), and the time to read what is sent. Sources: RFC 6455 (5.5.3 for pongs, 7.4.1 for 1007).
+(1013), the time between two parts of a message (1008), and the time to read what is sent. Sources:
+RFC 6455 (5.5.3 for pongs, 7.4.1 for the codes).
 """
 
 import asyncio
@@ -22,12 +23,16 @@ from server.http.connections.refusal import encoded, refusal
 from server.http.connections.write_timeout import WriteDeadline
 from server.threads import LARGE
 
+UNCHARGED = 1 << 16
+"""Bytes of an unfinished message that take no memory of the budget."""
+
 
 class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     """A WebSocket that the application closes when the server stops, not uvicorn.
 
-    A client that reads nothing gets one pong, to its last ping (RFC 6455, 5.5.3): the pongs to all
-    of them could take any amount of memory.
+    The first `UNCHARGED` bytes of a message are not charged, so that small messages go on when the
+    memory is exhausted. A client that reads nothing gets one pong, to its last ping (RFC 6455,
+    5.5.3): the pongs to all of them could take any amount of memory.
     """
 
     config: Config
@@ -42,24 +47,50 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._delayed_pong = b""
         self._unfinished = Lease(config.bodies)
+        self._deadline: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Parse `data`, and charge what is kept of a message that is not complete."""
         super().data_received(data)
+        if self.transport.is_closing():
+            self._drop_unfinished()
+            return
+        kept = len(self.conn.reader.buffer) + sum(map(len, self.frames))
         try:
-            self._unfinished.resize(0 if self.close_sent else self._kept())
+            self._unfinished.resize(max(0, kept - UNCHARGED))
         except BodyMemoryExhausted as error:
-            self._unfinished.release()
             self.config.refused(error.code)
             self._close(CloseCode.TRY_AGAIN_LATER)
+            return
+        self._await_rest(kept > 0 and self.handshake_initiated)
 
-    def _kept(self) -> int:
-        return len(self.conn.reader.buffer) + sum(map(len, self.frames))
+    def _await_rest(self, expected: bool) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if expected:
+            self._deadline = self.loop.call_later(self.config.limits.body_seconds, self._expire)
+
+    def _expire(self) -> None:
+        if self.read_paused:  # the server does not read, so the client is not late
+            self._await_rest(True)
+        else:
+            self._close(CloseCode.POLICY_VIOLATION)
 
     def _close(self, code: CloseCode) -> None:
+        """Close the connection, as far as the state of its handshakes allows with this code."""
+        self._drop_unfinished()
+        if self.conn.state is State.OPEN and not self.close_sent:
+            self.conn.send_close(code)
+            self.handle_parser_exception()
+        else:
+            self.transport.close()
+
+    def _drop_unfinished(self) -> None:
         self.frames = []
-        self.conn.send_close(code)
-        self.handle_parser_exception()
+        self.conn.reader.discard()
+        self._unfinished.release()
+        self._await_rest(False)
 
     def handle_connect(self, event: Request) -> None:
         """Start the handshake, or answer an invalid one with OpenAI's error body."""
@@ -95,8 +126,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """Pass a message on as bytes, or close the connection: text that is no UTF-8 is no server
-        error.
+        """Pass a message on as bytes, or close the connection if a text is no UTF-8.
 
         To decode a large text takes too long for the event loop. It is checked when it is read.
         """
@@ -132,7 +162,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, and no longer counts as open."""
         self.config.open_connections.leave(self.client and self.client[0])
-        self._unfinished.release()
+        self._drop_unfinished()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:

@@ -9,7 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 from server.threads import completed
@@ -200,13 +200,13 @@ class ProcessSandbox:
         """Kill the session's processes and delete its folder. Idempotent."""
         if not SESSION_ID.fullmatch(session):
             return
-        record = self._sessions.pop(session, None) or self._find(session, SandboxLimits())
+        record = self._sessions.get(session) or self._find(session, SandboxLimits())
         self._folders.forget(session)
-        if record is None:
-            return
-        record.closed = True
-        async with record.moving:
-            await self._discard(record)
+        self._sessions.pop(session, None)
+        if record is not None:
+            record.closed = True
+            # After a cancellation nobody else would know the process any more.
+            await completed(self._end_and_discard(record))
 
     # Processes
 
@@ -233,8 +233,10 @@ class ProcessSandbox:
         `moving` is held until the record has the process: whoever closes the session or stops the
         sandbox meanwhile waits for that, and ends it. Later on, the process is found at once.
         """
-        async with self._starting:
+        async with AsyncExitStack() as turn:
             async with record.moving:
+                # Not before `moving`: others could not start while this one waits for that.
+                await turn.enter_async_context(self._starting)
                 self._check_open(record)
                 # The thread would go on after a cancellation, while the folder is deleted.
                 folders = await completed(asyncio.to_thread(_empty_folders, record))
@@ -318,15 +320,33 @@ class ProcessSandbox:
                 # It does not wait again: by now another one may, which nobody would know any more.
                 await self._discard(warm)
                 return False
-            await asyncio.to_thread(_move, record, warm)
+            try:
+                await self._give(name, record, warm)
+            except BaseException as error:
+                # Nobody else knows it any more.
+                await self._discard(warm)
+                if isinstance(error, OSError):
+                    raise SandboxUnavailable(f"the session cannot be moved: {error}") from error
+                raise
             left, record.folder = record.folder, warm.folder
             record.user, record.live = warm.user, warm.live
-            # A session that was closed meanwhile has no link, or another session of its name has.
-            if not record.closed:
-                self._folders.give(name, record.folder)
             warm.held.close()
             await _remove(left)
         return True
+
+    async def _give(self, name: str, record: Session, warm: Session) -> None:
+        """Give the session `name` the folder of the process that it gets, with its files.
+
+        Where that fails it keeps its own folder. Raises OSError.
+        """
+        await completed(asyncio.to_thread(_move, record, warm))
+        try:
+            # A session that was closed meanwhile has no link, or another session of its name has.
+            if not record.closed:
+                self._folders.give(name, warm.folder)
+        except OSError:
+            await completed(asyncio.to_thread(_take, warm, record))
+            raise
 
     # Folders
 
@@ -367,6 +387,10 @@ class ProcessSandbox:
             return self._sessions[session]
         except KeyError:
             raise NoSuchSession(session) from None
+
+    async def _end_and_discard(self, record: Session) -> None:
+        async with record.moving:
+            await self._discard(record)
 
     async def _discard(self, record: Session) -> None:
         if record.live is not None:
@@ -421,10 +445,19 @@ def _empty_folders(record: Session) -> Folders:
 
 
 def _move(record: Session, warm: Session) -> None:
-    """Move a session's uploaded files to the folder of the process that it gets."""
-    for folder, below, files in os.walk(record.data):
-        if warm.user is not None:
+    """Move a session's uploaded files to the folder of the process that it gets, or none."""
+    try:
+        _take(record, warm)
+    except OSError:
+        _take(warm, record)
+        raise
+
+
+def _take(giver: Session, taker: Session) -> None:
+    """Move all files, those that are there already included, to the folder and user of `taker`."""
+    for each in os.listdir(giver.data):
+        os.rename(giver.data / each, taker.data / each)
+    if taker.user is not None:
+        for folder, below, files in os.walk(taker.data):
             for each in (*below, *files):
-                os.chown(Path(folder, each), warm.user, warm.user, follow_symlinks=False)
-    for each in os.listdir(record.data):
-        os.rename(record.data / each, warm.data / each)
+                os.chown(Path(folder, each), taker.user, taker.user, follow_symlinks=False)

@@ -16,8 +16,12 @@ class Session:
 
     folder: holds its folders. user: who owns them; None: this server's user. live: its process.
     ran: whether it may have had a process before. lost: whether its variables were lost since its
-    last cell. lock: held by the cell that runs. moving: held while its files are opened, moved, or
-    deleted because they are too many. held: the lock of a folder that no session has yet.
+    last cell. lock: held by the cell that runs. moving: held while its files are listed, opened,
+    moved or deleted, while a process starts until `live` has it, and while the session or its
+    process is ended. held: the lock of a folder that no session has yet.
+
+    Who needs several of these takes `lock` first, then `moving`, and then the sandbox's turn to
+    start a process. The turn is kept after `moving` is released; nobody who has it takes a lock.
     """
 
     limits: SandboxLimits

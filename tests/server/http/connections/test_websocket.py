@@ -9,7 +9,7 @@ import pytest
 from server.errors import BodyMemoryExhausted
 from server.http.bodies.budget import Budget
 from server.http.connections.limits import Limits
-from server.http.connections.websocket import Socket
+from server.http.connections.websocket import UNCHARGED, Socket
 from server.threads import LARGE
 from tests.server.http.connections.served import (
     KEY,
@@ -33,6 +33,9 @@ class Unread:
 
     def get_write_buffer_size(self) -> int:
         return 0
+
+    def is_closing(self) -> bool:
+        return False
 
 
 async def test_a_websocket_has_no_deadline_and_is_counted() -> None:
@@ -161,12 +164,15 @@ def frame(first: int, payload: bytes) -> bytes:
 
 
 TEXT, BEGIN, GO_ON, END = 0x81, 0x01, 0x00, 0x80
+FIRST = b"a" * (UNCHARGED - 1)
 
 
 @asynccontextmanager
-async def open_socket(budget: Budget, **options: Any) -> AsyncIterator[tuple[Served, Client]]:
+async def open_socket(
+    budget: Budget, limits: Limits | None = None, **options: Any
+) -> AsyncIterator[tuple[Served, Client]]:
     """A server and a WebSocket to it. budget: of the bodies."""
-    async with serve(Limits(), bodies=budget, **options) as served:
+    async with serve(limits or Limits(), bodies=budget, **options) as served:
         client = await served.connect(UPGRADE + KEY + b"\r\n")
         assert (await client.read(b"\r\n\r\n")).status == 101
         yield served, client
@@ -179,17 +185,17 @@ async def test_a_message_in_parts_is_one_message() -> None:
 
 
 async def test_unfinished_messages_take_memory_of_the_budget() -> None:
-    budget = Budget(10_000)
+    budget = Budget(UNCHARGED)
     async with open_socket(budget) as (served, client):
-        client.send(frame(BEGIN, b"a" * 500) + frame(GO_ON, b"b" * 500))
-        await until(lambda: budget.used == 1000)
+        client.send(frame(BEGIN, FIRST) + frame(GO_ON, b"b" * 500))
+        await until(lambda: budget.used == 499)
         client.send(frame(GO_ON, b"c" * 500)[:200])
-        await until(lambda: budget.used == 1192)  # without the head of the frame
+        await until(lambda: budget.used == 691)  # without the head of the frame
         client.send(frame(GO_ON, b"c" * 500)[200:] + frame(END, b"d"))
         await until(lambda: len(served.app.messages) == 1)
         assert budget.used == 0
-        client.send(frame(BEGIN, b"a" * 500))
-        await until(lambda: budget.used == 500)
+        client.send(frame(BEGIN, FIRST) + frame(GO_ON, b"bb"))
+        await until(lambda: budget.used == 1)
         await client.close()
         await until(lambda: budget.used == 0)
 
@@ -197,11 +203,38 @@ async def test_unfinished_messages_take_memory_of_the_budget() -> None:
 async def test_a_message_beyond_the_budget_closes_the_connection() -> None:
     budget, codes = Budget(1000), list[str | None]()
     async with open_socket(budget, refused=codes.append) as (served, client):
-        client.send(frame(BEGIN, b"a" * 600) + frame(GO_ON, b"b" * 600))
+        client.send(frame(BEGIN, FIRST) + frame(GO_ON, b"b" * 1002))
         assert (await client.rest()).data == b"\x88\x02" + (1013).to_bytes(2)
         await until(lambda: served.app.left == 1)
     assert budget.used == 0
     assert codes == [BodyMemoryExhausted.default_code]
+
+
+async def test_small_messages_go_on_when_the_memory_is_exhausted() -> None:
+    async with open_socket(Budget(0)) as (served, client):
+        client.send(frame(BEGIN, b"a"))
+        client.send(b"\x89\x84" + bytes(4))  # a part of a ping
+        client.send(b"ping" + frame(END, b"b"))
+        await until(lambda: served.app.messages == [b"ab"])
+
+
+async def test_a_message_that_does_not_go_on_closes_the_connection() -> None:
+    async with open_socket(Budget(0), limits=Limits(body_seconds=0.05)) as (served, client):
+        client.send(frame(TEXT, b"whole"))
+        await until(lambda: served.app.messages == [b"whole"])
+        client.send(frame(BEGIN, b"a"))
+        assert (await client.rest()).data == b"\x88\x02" + (1008).to_bytes(2)
+        await until(lambda: served.app.left == 1)
+
+
+async def test_a_wrong_text_before_the_clients_close_is_no_server_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with open_socket(Budget(0)) as (served, client):
+        client.send(frame(TEXT, b"\xff") + frame(0x88, (1000).to_bytes(2)))
+        await client.rest()
+        await until(lambda: served.app.left == 1)
+    assert caplog.records == []
 
 
 async def test_messages_are_not_compressed() -> None:
@@ -213,7 +246,7 @@ async def test_messages_are_not_compressed() -> None:
     assert "sec-websocket-extensions" not in answer.headers
 
 
-async def test_a_large_text_is_not_decoded_on_the_event_loop() -> None:
+async def test_a_large_text_is_passed_on_unchecked() -> None:
     text = b"\xff" * (LARGE + 1)
     async with open_socket(Budget(2 * LARGE)) as (served, client):
         client.send(b"\x81\xff" + len(text).to_bytes(8) + bytes(4) + text)

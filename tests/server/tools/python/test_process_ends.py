@@ -29,6 +29,7 @@ from tests.server.tools.python.cells import (
     read,
     runs,
     started,
+    text_of,
     turns,
 )
 
@@ -216,3 +217,106 @@ async def test_a_waiting_process_that_a_session_cannot_have_ends(sandbox: Proces
         await task
     assert not warm.live.alive
     assert not warm.folder.exists()
+
+
+FAILURES = [
+    (OSError("no space"), SandboxUnavailable),
+    (RuntimeError("can't start new thread"), RuntimeError),
+]
+
+
+@pytest.mark.parametrize(("failure", "raised"), FAILURES, ids=["folder", "thread"])
+async def test_a_waiting_process_whose_folder_no_session_gets_ends(
+    sandbox: ProcessSandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
+    raised: type[Exception],
+) -> None:
+    def failing(*sessions: Any) -> None:
+        raise failure
+
+    await sandbox.create("a", LIMITS)
+    warm = sandbox._warm
+    assert warm is not None
+    assert warm.live is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_move", failing)
+        with pytest.raises(raised, match=str(failure)):
+            await cell(sandbox, "a", "1")
+    assert not warm.live.alive
+    assert not warm.folder.exists()
+    assert text_of(await cell(sandbox, "a", "1")) == "1\n"
+
+
+@pytest.mark.parametrize("fails", ["rename", "give"])
+async def test_a_session_that_gets_no_process_keeps_its_files(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    await sandbox.create("a", LIMITS)
+    for name in "xy":
+        await sandbox.write("a", name, content(name.encode()))
+    calls, rename = [], os.rename
+
+    def second_fails(source: Path, target: Path) -> None:
+        calls.append(source)
+        if len(calls) == 2:
+            raise OSError("no space")
+        rename(source, target)
+
+    def never(*arguments: Any) -> None:
+        raise OSError("no space")
+
+    with monkeypatch.context() as patch:
+        if fails == "rename":
+            patch.setattr(os, "rename", second_fails)
+        else:
+            patch.setattr(sandbox._folders, "give", never)
+        with pytest.raises(SandboxUnavailable, match="no space"):
+            await cell(sandbox, "a", "1")
+    assert [await read(sandbox, "a", name) for name in "xy"] == [b"x", b"y"]
+    events = await cell(sandbox, "a", "print(open('x').read(), open('y', 'a').write('z'))")
+    assert text_of(events) == "x 1\n"
+
+
+async def test_a_session_whose_end_is_cancelled_ends(root: Path, sandbox: ProcessSandbox) -> None:
+    processes, names = running(), names_in(root)
+    await sandbox.create("a", OTHER)
+    await cell(sandbox, "a", "1")
+    async with sandbox._sessions["a"].moving:
+        closing = asyncio.create_task(sandbox.close("a"))
+        await turns()
+        closing.cancel()
+        await turns()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert running() == processes
+    assert names_in(root) == names
+
+
+async def test_a_session_whose_link_cannot_be_removed_stays_known(
+    root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(session: str) -> None:
+        raise OSError("busy")
+
+    processes, names = running(), names_in(root)
+    await sandbox.create("a", OTHER)
+    await cell(sandbox, "a", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox._folders, "forget", failing)
+        with pytest.raises(OSError, match="busy"):
+            await sandbox.close("a")
+    await sandbox.close("a")
+    assert running() == processes
+    assert names_in(root) == names
+
+
+async def test_a_start_that_waits_for_its_session_delays_no_other(sandbox: ProcessSandbox) -> None:
+    sandbox._starting = asyncio.Semaphore(1)
+    for name in "ab":
+        await sandbox.create(name, OTHER)
+    async with sandbox._sessions["a"].moving, asyncio.timeout(60):
+        waiting = asyncio.create_task(cell(sandbox, "a", "'a'"))
+        await turns()
+        assert text_of(await cell(sandbox, "b", "'b'")) == "'b'\n"
+    assert text_of(await waiting) == "'a'\n"
