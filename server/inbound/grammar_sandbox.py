@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import LifoQueue
 
-from server import slots
+from server import threads
 from server.errors import RateLimited, Unavailable
 
 SECONDS = 2.0
@@ -78,10 +78,10 @@ class GrammarSandbox:
             if len(self._reports) > _MAX_REPORTS:
                 self._reports.popitem(last=False)
         if cached is None:
-            with slots.waiting():
+            with threads.waiting():
                 self._complete(key, report, grammar)
         elif not report.done():  # equal grammars that arrive together are compiled once
-            with slots.waiting():
+            with threads.waiting():
                 self._follow(report)
         return report.result() or None
 

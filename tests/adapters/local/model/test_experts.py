@@ -52,8 +52,11 @@ def test_the_sum_is_that_of_the_chosen_experts(
     found = all_experts(module, *arguments)
     expected = module(*arguments)
     assert found.dtype == dtype
-    bound = 1e-5 if dtype == torch.float32 else 5e-2
-    torch.testing.assert_close(found, expected, atol=bound, rtol=bound)
+    # Terms that cancel each other leave their rounding, which is relative to the largest sums.
+    bound = (
+        (1e-5 if dtype == torch.float32 else 2e-2) * float(expected.abs().max()) if tokens else 0
+    )
+    torch.testing.assert_close(found, expected, atol=bound, rtol=0)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 3, 64, 65])

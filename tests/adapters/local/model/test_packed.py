@@ -17,7 +17,8 @@ def test_float16_weights_are_as_exact_as_those_of_float32(rows: int) -> None:
     states = torch.randn(1, rows, 64)
     exact = states.double() @ weight.double().t() + bias.double()
     error = (Float16Linear(weight, bias)(states) - exact).abs().max()
-    assert error <= 2 * (linear(states, weight, bias) - exact).abs().max()
+    # CPUs differ in the order in which they add. Rounded products would have 1,000 times the error.
+    assert error <= 4 * (linear(states, weight, bias) - exact).abs().max()
 
 
 def test_weights_on_huge_pages_are_the_same() -> None:
