@@ -89,8 +89,9 @@ def is_whole(folder: Path) -> bool:
     """Whether all files are there in full size. Takes a tenth of a millisecond."""
     try:
         sizes = json.loads((folder / SIZES).read_bytes())
-        return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError):
+        found = {name: (folder / name).stat().st_size for name in sizes}
+        return bool(sizes) and found == sizes
+    except (OSError, TypeError, ValueError):
         return False
 
 

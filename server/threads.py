@@ -15,8 +15,8 @@ import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
@@ -40,8 +40,9 @@ MOST_EVENTS = 500
 _VALUE = 16  # the cost of a value without text, in characters
 
 
-_THREADS = 128
-"""The most threads, with those that wait. Threads are made when they are needed."""
+_THREADS = 80
+"""The most threads, with those that wait for a grammar: up to 12 for its compilation, 64 for one of
+the same text. Threads are made when they are needed."""
 
 _pool = ThreadPoolExecutor(_THREADS, "compute")
 _here = threading.local()
@@ -53,7 +54,8 @@ class Slots:
     def __init__(self, count: int) -> None:
         self._lock = threading.Lock()
         self._free = count
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[Callable[[], bool]] = deque()
+        """For each that waits what gives it a slot, and tells whether it still is there."""
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, which runs on a thread once a slot is free.
@@ -61,25 +63,31 @@ class Slots:
         Work that has not begun is dropped if the caller is cancelled.
         """
         await self._take_in_turn()
+        # Whoever gets it gives the slot: the thread, or who finds that none will do the work. A job
+        # stays in the pool's queue even if no thread could be started for it.
+        ticket = threading.Lock()
+
+        def give_unused() -> None:
+            if ticket.acquire(blocking=False):
+                self._give()
+
         context = contextvars.copy_context()
         try:
-            job = _pool.submit(self._run, context, work)
+            job = _pool.submit(self._run, ticket, partial(context.run, work))
         except BaseException:
-            self._give()
+            give_unused()
             raise
-        job.add_done_callback(self._give_of_cancelled)
+        job.add_done_callback(lambda _: give_unused())
         return await asyncio.wrap_future(job)
 
-    def _run(self, context: contextvars.Context, work: Callable[[], T]) -> T:
+    def _run(self, ticket: threading.Lock, work: Callable[[], T]) -> T:
+        if not ticket.acquire(blocking=False):
+            raise RuntimeError("the caller has given up")
         _here.slots = self
         try:
-            return context.run(work)
+            return work()
         finally:
             _here.slots = None
-            self._give()
-
-    def _give_of_cancelled(self, job: "Future[T]") -> None:
-        if job.cancelled():  # it never ran
             self._give()
 
     async def _take_in_turn(self) -> None:
@@ -88,14 +96,15 @@ class Slots:
                 self._free -= 1
                 return
             turn = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
+            wake = partial(_wake_later, turn)
+            self._waiting.append(wake)
         try:
             await turn
         except asyncio.CancelledError:
             with self._lock:
-                has_slot = turn not in self._waiting
+                has_slot = wake not in self._waiting
                 if not has_slot:
-                    self._waiting.remove(turn)
+                    self._waiting.remove(wake)
             if has_slot:
                 self._give()
             raise
@@ -103,25 +112,43 @@ class Slots:
     def _give(self) -> None:
         """Give a slot to who waits longest, or to whoever comes. Any thread may call it."""
         with self._lock:
+            while self._waiting:
+                if self._waiting.popleft()():
+                    return
             self._free += 1
-            while self._free > 0 and self._waiting:
-                turn = self._waiting.popleft()
-                with suppress(RuntimeError):  # its event loop is closed
-                    turn.get_loop().call_soon_threadsafe(_wake, turn)
-                    self._free -= 1
+
+    def _take_back(self) -> None:
+        """Wait for a slot, before all who have not begun."""
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                return
+            turn = threading.Event()
+            self._waiting.appendleft(partial(_wake_thread, turn))
+        turn.wait()
 
     @contextmanager
     def left(self) -> Iterator[None]:
-        """Let another thread compute during the block.
-
-        It does not wait for a slot afterwards, so that for a moment there may be one thread more.
-        """
+        """Let another thread compute during the block, and wait for a slot after it."""
         self._give()
         try:
             yield
         finally:
-            with self._lock:
-                self._free -= 1
+            self._take_back()
+
+
+def _wake_thread(turn: threading.Event) -> bool:
+    turn.set()
+    return True
+
+
+def _wake_later(turn: "asyncio.Future[None]") -> bool:
+    """Let the task of the turn go on, unless its event loop is closed."""
+    try:
+        turn.get_loop().call_soon_threadsafe(_wake, turn)
+    except RuntimeError:
+        return False
+    return True
 
 
 @contextmanager

@@ -47,7 +47,21 @@ def is_wide(schema: Mapping[str, Any]) -> bool:
     Alternatives that began alike are still possible in the values inside. So what they have under
     one key, or at one index of an array, counts together.
     """
-    return _Widths(schema).any_wide()
+    return _has_optional(schema) and _Widths(schema).any_wide()
+
+
+def _has_optional(schema: Mapping[str, Any]) -> bool:
+    """Whether anything in `schema` could have an optional property."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if _optional(value):
+                return True
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+    return False
 
 
 class _Widths:
@@ -57,6 +71,9 @@ class _Widths:
         self._root = root
         self._steps = 0
         self._seen: set[tuple[tuple[int, ...], ...]] = set()
+        # By the ids of schemas, which the root keeps alive.
+        self._optional: dict[int, int] = {}
+        self._targets: dict[int, Any] = {}
 
     def any_wide(self) -> bool:
         """Whether any value is wide, or the work is too much to know."""
@@ -67,7 +84,7 @@ class _Widths:
             if ids in self._seen:
                 continue
             self._seen.add(ids)
-            if sum(_optional(one) for merge in alternatives for one in merge) > MAX_OPEN:
+            if sum(self._optional[id(one)] for merge in alternatives for one in merge) > MAX_OPEN:
                 return True
             waiting += self._inner(alternatives, _properties)
             waiting += self._inner(alternatives, _items)
@@ -94,11 +111,11 @@ class _Widths:
         followed: the ids of the targets of references that are alternatives of their own.
         """
         schema, *rest = closed
-        self._steps += 1 + len(opened) + len(rest)
+        self._steps += 1 + len(opened) + len(rest) + len(schema)
         if any(schema is one for one in opened):
             return [(opened, tuple(rest))]
         words = schema.keys() - _ANNOTATIONS
-        target = pointers.resolve(schema.get("$ref"), self._root)
+        target = self._measured(schema)
         if words == {"$ref"} and not (opened or rest):
             # llguidance stores what such a reference leads to once, however often it stands.
             if id(target) in followed:
@@ -112,6 +129,14 @@ class _Widths:
         if self._steps > _MAX_STEPS:
             return []
         return [(opened, _schemas((*chosen, *every))) for chosen in product(*choices)]
+
+    def _measured(self, schema: Mapping[str, Any]) -> Any:
+        """The target of the schema's reference. What takes long with a schema is done once."""
+        key = id(schema)
+        if key not in self._optional:
+            self._optional[key] = _optional(schema)
+            self._targets[key] = pointers.resolve(schema.get("$ref"), self._root)
+        return self._targets[key]
 
     def _inner(
         self, alternatives: Iterable[_Merge], parts_of: Callable[[Mapping[str, Any]], _Parts]

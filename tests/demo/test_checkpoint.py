@@ -105,11 +105,18 @@ def empty(folder: Path) -> None:
         path.unlink()
 
 
+def rewrite(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "a file is missing": lambda folder: (folder / "model.safetensors").unlink(),
     "a file is cut": lambda folder: cut(folder / "model.safetensors"),
     "the sizes are missing": lambda folder: (folder / checkpoint.SIZES).unlink(),
     "the sizes are cut": lambda folder: cut(folder / checkpoint.SIZES),
+    "the sizes are no object": lambda folder: rewrite(folder / checkpoint.SIZES, "1"),
+    "the sizes are a list": lambda folder: rewrite(folder / checkpoint.SIZES, "[]"),
+    "no sizes are named": lambda folder: rewrite(folder / checkpoint.SIZES, "{}"),
     "nothing is left": empty,
 }
 

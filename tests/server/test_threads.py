@@ -3,15 +3,18 @@ import contextvars
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
 import pytest
 
+from server import threads
 from server.threads import (
     MOST_SMALL,
     SWITCH_SECONDS,
     Slots,
+    _wake_later,
     closed_on_a_thread,
     completed,
     is_small,
@@ -267,17 +270,58 @@ async def test_what_waits_for_a_slot_runs_in_turn() -> None:
     assert threading.get_ident() not in await asyncio.gather(*tasks)
 
 
-async def test_work_that_waits_leaves_its_slot() -> None:
+async def test_work_that_waits_leaves_its_slot_and_returns_before_others() -> None:
     slots, first, second, third = Slots(1), Job(), Job(), Job()
-    tasks = [await begun(slots, first.outside), await begun(slots, second)]
+    first_task = await begun(slots, first.outside)
+    second_task = await begun(slots, second)
     await until(second.began.is_set)
+    third_task = await begun(slots, third)
     first.may_end.set()
-    await tasks[0]
-    tasks.append(await begun(slots, third))
-    assert not third.began.is_set()
+    await until(lambda: len(slots._waiting) == 2)  # the first one waits, too
     second.may_end.set()
+    await asyncio.gather(first_task, second_task)
     third.may_end.set()
+    await third_task
+    assert slots._free == 1
+
+
+async def test_threads_that_return_together_wait_for_slots() -> None:
+    slots, all_left, most, computing = Slots(2), threading.Barrier(11), [0], [0]
+    lock = threading.Lock()
+
+    def leave_and_compute() -> None:
+        with waiting():
+            all_left.wait(30)
+        with lock:
+            computing[0] += 1
+            most[0] = max(most[0], computing[0])
+        threading.Event().wait(0.005)
+        with lock:
+            computing[0] -= 1
+
+    tasks = [asyncio.create_task(slots.run(leave_and_compute)) for _ in range(10)]
+    await asyncio.to_thread(all_left.wait, 30)
     await asyncio.gather(*tasks)
+    assert (most[0], slots._free) == (2, 2)
+
+
+async def test_work_without_a_thread_does_not_run_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Pool:
+        """Queues the work although it cannot start a thread, as the standard library's does."""
+
+        def submit(self, *job: Any) -> None:
+            queued.append(job)
+            raise RuntimeError("can't start new thread")
+
+    queued: list[Any] = []
+    slots, ran = Slots(1), []
+    monkeypatch.setattr(threads, "_pool", Pool())
+    with pytest.raises(RuntimeError, match="thread"):
+        await slots.run(lambda: ran.append(1))
+    ((run_it, *arguments),) = queued
+    with pytest.raises(RuntimeError, match="given up"):
+        run_it(*arguments)
+    assert (ran, slots._free) == ([], 1)
 
 
 def test_who_has_no_slot_may_wait() -> None:
@@ -329,7 +373,9 @@ def test_a_closed_event_loop_gets_no_slot() -> None:
     async def leave_one_waiting() -> None:
         asyncio.get_running_loop().create_task(slots.run(first))
         await until(first.began.is_set)
-        slots._waiting.append(asyncio.get_running_loop().create_future())
+        asyncio.get_running_loop().create_task(slots.run(Job()))
+        await asyncio.sleep(0)
+        slots._waiting.append(partial(_wake_later, asyncio.get_running_loop().create_future()))
 
     asyncio.run(leave_one_waiting())
     first.may_end.set()

@@ -47,6 +47,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._delayed_pong = b""
         self._unfinished = Lease(config.bodies)
+        self._kept = 0
         self._deadline: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
@@ -62,7 +63,10 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
             self.config.refused(error.code)
             self._close(CloseCode.TRY_AGAIN_LATER)
             return
-        self._await_rest(kept > 0 and self.handshake_initiated)
+        # Answers to pings, which come by themselves, are no parts of a message.
+        if kept != self._kept:
+            self._kept = kept
+            self._await_rest(kept > 0 and self.handshake_initiated)
 
     def _await_rest(self, expected: bool) -> None:
         if self._deadline is not None:

@@ -240,7 +240,7 @@ def test_many_optional_properties_in_different_places_are_not_wide() -> None:
     assert follows(schema, '{"a":' * 7 + "{")
 
 
-MULTIPLYING = {
+MULTIPLYING: dict[str, dict[str, Any]] = {
     "alternatives": {"allOf": [{"anyOf": [{"title": "a"}, {"type": "null"}]}] * 64},
     "kinds": {"anyOf": [{}] * 100_000, "oneOf": [{}] * 100_000},
     "inner values": {
@@ -263,7 +263,21 @@ MULTIPLYING = {
 @pytest.mark.parametrize("schema", MULTIPLYING.values(), ids=MULTIPLYING)
 def test_alternatives_that_multiply_are_wide(schema: dict[str, Any]) -> None:
     # Counted one by one, they would take hours.
-    assert is_wide(schema)
+    assert is_wide({**schema, "properties": {"a": {}, **schema.get("properties", {})}})
+
+
+@pytest.mark.parametrize("name", ["alternatives", "kinds"])
+def test_without_optional_properties_nothing_is_wide(name: str) -> None:
+    assert not is_wide(MULTIPLYING[name])
+
+
+def test_long_lists_and_references_are_read_once() -> None:
+    target = {"type": "object", "required": [str(i) for i in range(50_000)]}
+    ways = {"anyOf": [{"$ref": "#/$defs/target"}, {"type": "object"}]}
+    properties = {f"p{i}": dict(ways) for i in range(3500)}
+    # Read for each property, the list would take half a minute.
+    definitions = {"target": target, "optional": loose(1)}
+    assert is_wide({"properties": properties, "required": [*properties], "$defs": definitions})
 
 
 @pytest.mark.parametrize(

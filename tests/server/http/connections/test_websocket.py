@@ -1,5 +1,6 @@
 """WebSocket connections over real sockets: handshakes, pings, and what messages may take."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -218,12 +219,20 @@ async def test_small_messages_go_on_when_the_memory_is_exhausted() -> None:
         await until(lambda: served.app.messages == [b"ab"])
 
 
+async def send_pongs(client: Client) -> None:
+    while True:
+        client.send(b"\x8a\x80" + bytes(4))
+        await asyncio.sleep(0.01)
+
+
 async def test_a_message_that_does_not_go_on_closes_the_connection() -> None:
     async with open_socket(Budget(0), limits=Limits(body_seconds=0.05)) as (served, client):
         client.send(frame(TEXT, b"whole"))
         await until(lambda: served.app.messages == [b"whole"])
         client.send(frame(BEGIN, b"a"))
+        pongs = asyncio.create_task(send_pongs(client))
         assert (await client.rest()).data == b"\x88\x02" + (1008).to_bytes(2)
+        pongs.cancel()
         await until(lambda: served.app.left == 1)
 
 
