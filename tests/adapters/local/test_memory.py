@@ -45,7 +45,10 @@ def has_huge_pages() -> bool:
 
 @pytest.mark.skipif(not has_huge_pages(), reason="this system has none")
 def test_memory_moves_to_huge_pages() -> None:
-    tensor = torch.arange(2 * MIB)
+    # A mapping of its own: other tests of this process leave the allocator's in any state.
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    tensor = torch.frombuffer(mmap.mmap(-1, 16 * MIB, flags=private), dtype=torch.int64)
+    torch.arange(2 * MIB, out=tensor)
     assert use_huge_pages(tensor.data_ptr(), tensor.nbytes)
     assert resident(tensor, "AnonHugePages") >= 14 * MIB
     assert torch.equal(tensor, torch.arange(2 * MIB))
