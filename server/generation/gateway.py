@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from adapters.base import Backend
 from adapters.errors import BackendFailed
@@ -34,6 +35,9 @@ from server.tools.base import AnsweredCall, ToolSession
 from server.tools.closing import close_sessions
 
 logger = logging.getLogger(__name__)
+
+
+P = TypeVar("P", bound=TurnPlan | RawPlan)
 
 
 class Gateway:
@@ -161,12 +165,15 @@ class Gateway:
 
         prompt: as in `start`.
         """
-        if plan.max_tokens is None:
-            plan = replace(plan, max_tokens=self._max_tokens)
+        plan = self.limited(plan)
         if isinstance(plan, RawPlan):
             return await prepare_raw(plan, self.backend, request_id)
         report = partial(self._count_loop, request_id) if self._guard else None
         return await prepare(plan, self.backend, request_id, report, prompt)
+
+    def limited(self, plan: P) -> P:
+        """The plan with the default limit of tokens, if it has none of its own."""
+        return plan if plan.max_tokens is not None else replace(plan, max_tokens=self._max_tokens)
 
     def _summary_events(self, plan: TurnPlan | RawPlan, request_id: str) -> SummaryEvents | None:
         """What adds summaries to the answer; None if the plan asks for none."""

@@ -3,7 +3,6 @@
 Source: https://platform.openai.com/docs/api-reference/responses/input-tokens
 """
 
-from dataclasses import replace
 from functools import partial
 
 from fastapi import APIRouter
@@ -11,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server import threads
-from server.context import Context, context_of
-from server.generation.plan import TurnPlan
+from server.context import context_of
 from server.generation.turn import prompt_length
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
@@ -38,15 +36,9 @@ async def count_input_tokens(request: Request) -> Response:
     context.model(body.model)
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
     await compiled.close(request.state.request_id)
-    plan = _limited(compiled.plan, context)
+    # Truncation leaves room for the answer in the context.
+    plan = context.gateway.limited(compiled.plan)
     length = partial(prompt_length, plan, context.context_length)
     is_large = not threads.is_small(body.input, threads.LARGE)
     tokens = await threads.run(length, small=False, large=is_large)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})
-
-
-def _limited(plan: TurnPlan, context: Context) -> TurnPlan:
-    """The plan with the limit of an answer, for which truncation leaves room in the context."""
-    if plan.max_tokens is not None:
-        return plan
-    return replace(plan, max_tokens=context.settings.max_output_tokens)

@@ -17,6 +17,7 @@ import pytest
 from server.tools.python import process as process_module
 from server.tools.python.confinement import landlock
 from server.tools.python.confinement.probe import probe
+from tests.server.tools.python.cells import reachable_root
 
 ROOT = Path(__file__).parents[4]
 NOBODY = 65534
@@ -180,3 +181,10 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 def open_box() -> Callable[[str], Any]:
     """Opens a sandbox of its own for one test."""
     return running
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A folder for sessions that the users of sessions can reach."""
+    with reachable_root() as root:
+        yield root

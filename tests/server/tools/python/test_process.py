@@ -38,18 +38,11 @@ from tests.server.tools.python.cells import (
     cell,
     content,
     names_in,
-    reachable_root,
     read,
     runs,
     started,
     text_of,
 )
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with reachable_root() as root:
-        yield root
 
 
 async def test_a_start_that_is_under_way_is_not_begun_again(

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from tests.server.tools.python.cells import (
     cell,
     content,
     names_in,
-    reachable_root,
     read,
     runs,
     started,
@@ -35,12 +34,6 @@ from tests.server.tools.python.cells import (
 
 OTHER = SandboxLimits(output=1 << 20)
 """Not those of the process that waits: a session with these starts one of its own."""
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with reachable_root() as root:
-        yield root
 
 
 @pytest.fixture
