@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,14 @@ class SlowStart:
         return guard
 
 
+async def close_before(go_on: asyncio.Event | threading.Event, sandbox: ProcessSandbox) -> None:
+    """Close the session `a` while something waits for the event; then set that."""
+    closing = asyncio.create_task(sandbox.close("a"))
+    await turns()
+    go_on.set()
+    await closing
+
+
 async def test_a_process_that_starts_while_its_session_is_closed_ends(
     root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,10 +79,7 @@ async def test_a_process_that_starts_while_its_session_is_closed_ends(
     start = SlowStart(monkeypatch)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
     await start.spawned.wait()
-    closing = asyncio.create_task(sandbox.close("a"))
-    await turns()
-    start.go_on.set()
-    await closing
+    await close_before(start.go_on, sandbox)
     with pytest.raises(NoSuchSession):
         await task
     assert running() == processes
@@ -130,10 +136,7 @@ async def test_no_folder_is_made_again_for_a_session_that_is_closed(
     monkeypatch.setattr(module, "_empty_folders", held)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
     await held.began.wait()
-    closing = asyncio.create_task(sandbox.close("a"))
-    await turns()
-    held.go_on.set()
-    await closing
+    await close_before(held.go_on, sandbox)
     with pytest.raises(NoSuchSession):
         await task
     assert names_in(root) == names
