@@ -10,7 +10,8 @@ one length. Each round starts the server anew. The output has the medians of:
   seconds until then, and their ratio to those of `import torch`, which other load changes less;
 - the seconds of the first request after it, and of later ones (their median), 60 tokens each;
 - the resident memory of the server's processes after the start, right after 16 requests at once,
-  and after two more seconds, in which an idle server returns what it freed;
+  and after two more seconds, in which an idle server returns what it freed; a page that n processes
+  share counts 1/n for each (PSS);
 - the ratio of the seconds of a request while other processes use all cores, to those without them.
 """
 
@@ -105,16 +106,16 @@ def measure(tokens: int) -> figures.Figures:
         found = {"start, s": time.perf_counter() - began}
         found["start, processor s"] = process_seconds(process.pid)
         found["start / import torch, processor"] = found["start, processor s"] / torch
-        idle = process.memory
+        idle = process.proportional_memory
         found["first request, s"] = request(port, tokens)
         later = [request(port, tokens) for _ in range(LATER)]
         found["later requests, s"] = statistics.median(later)
         found["first / later requests"] = found["first request, s"] / statistics.median(later)
         requests(port, tokens, TOGETHER)
         found["memory after the start, MB"] = idle / MEGABYTE
-        found["memory in use, MB"] = process.memory / MEGABYTE
+        found["memory in use, MB"] = process.proportional_memory / MEGABYTE
         time.sleep(IDLE_SECONDS)
-        found["memory after use, MB"] = process.memory / MEGABYTE
+        found["memory after use, MB"] = process.proportional_memory / MEGABYTE
         with busy():
             beside = [request(port, tokens) for _ in range(LATER)]
         found["busy / idle machine"] = statistics.median(beside) / statistics.median(later)

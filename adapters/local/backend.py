@@ -18,7 +18,7 @@ from adapters.download import download
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine.engine import Engine
-from adapters.local.memory import IdleRelease, release_freed
+from adapters.local.memory import IdleRelease, allocate_in_one_arena, release_freed
 from adapters.local.model.loading import load
 from adapters.local.options import parse_options
 from adapters.local.steps.row import Row, Sampled
@@ -28,6 +28,7 @@ class LocalBackend:
     """Implements `adapters.base.Backend`. The options are `options.Options`."""
 
     def __init__(self, config: BackendConfig) -> None:
+        allocate_in_one_arena()  # before there are threads
         self._config = config
         self._options = parse_options(config.options)
         self._info: BackendInfo | None = None
@@ -36,7 +37,7 @@ class LocalBackend:
         # A start goes on on its thread after it was cancelled.
         self._ownership = threading.Lock()
         self._grammars: GrammarCompiler | None = None
-        self._idle_release = IdleRelease(lambda: self._engine is not None and self._engine.is_idle)
+        self._idle_release = IdleRelease(self._is_idle, self._free)
 
     @property
     def info(self) -> BackendInfo:
@@ -89,6 +90,13 @@ class LocalBackend:
             masks_are_cheap=model.device.type == "cpu",
             max_requests=engine.max_requests,
         )
+
+    def _is_idle(self) -> bool:
+        return self._engine is not None and self._engine.is_idle
+
+    def _free(self) -> None:
+        if self._engine is not None:
+            self._engine.free_buffers()
 
     async def stop(self) -> None:
         self._idle_release.cancel()

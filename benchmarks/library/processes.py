@@ -65,6 +65,11 @@ class Process:
         return sum(_status(pid, "VmRSS") for pid in self._pids())
 
     @property
+    def proportional_memory(self) -> int:
+        """The resident bytes of all processes; what n processes share counts 1/n for each."""
+        return sum(_proportional(pid) for pid in self._pids())
+
+    @property
     def peak_memory(self) -> int:
         """The sum of the most bytes that each process had since `reset_peak`."""
         return sum(_status(pid, "VmHWM") for pid in self._pids())
@@ -128,6 +133,14 @@ def process_seconds(pid: int) -> float:
     with suppress(OSError):
         return time.clock_gettime((~pid << 3) | 2)
     return 0.0
+
+
+def _proportional(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return _status(pid, "VmRSS")  # another user's process tells no more
 
 
 def _status(pid: int, name: str) -> int:

@@ -148,6 +148,10 @@ class Engine:
         """Whether no request is waiting or running."""
         return not self._rows
 
+    def free_buffers(self) -> None:
+        """Free memory that steps reuse. The next step allocates it anew."""
+        self._step.free_buffers()
+
     def check(self) -> None:
         """Raises EngineDied, with the reason, if the thread has ended."""
         if self._ended:

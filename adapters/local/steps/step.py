@@ -24,7 +24,7 @@ StepResults = list[tuple[Row, Sampled]]
 
 
 class Step:
-    """Chooses the tokens of a batch. All calls are on the engine's thread.
+    """Chooses the tokens of a batch. All calls but `free_buffers` are on the engine's thread.
 
     rows: returns the rows of the batch, None for a request that was released.
     report: called with the results of each step.
@@ -39,6 +39,10 @@ class Step:
 
     def close(self) -> None:
         self._masks.close()
+
+    def free_buffers(self) -> None:
+        """Free memory that steps reuse. May be called on any thread, also during a step."""
+        self._logits_buffer.free()
 
     def take_runs(self) -> list[tuple[str, tuple[int, ...]]]:
         """The keys of requests, and the tokens that grammars force after those of the last step."""

@@ -37,10 +37,14 @@ class LogitsBuffer:
 
     def rows(self, count: int, logits: Tensor) -> Tensor:
         """A tensor [count, width] with the width and device of `logits`, not initialised."""
-        width = logits.shape[-1]
-        if self._memory.device != logits.device or self._memory.numel() < count * width:
-            self._memory = torch.empty(count * width, device=logits.device)
-        return self._memory[: count * width].view(count, width)
+        memory, width = self._memory, logits.shape[-1]
+        if memory.device != logits.device or memory.numel() < count * width:
+            self._memory = memory = torch.empty(count * width, device=logits.device)
+        return memory[: count * width].view(count, width)
+
+    def free(self) -> None:
+        """Free the memory, as soon as no tensor of it is in use. May be called on any thread."""
+        self._memory = torch.empty(0)
 
 
 class StepSampler:

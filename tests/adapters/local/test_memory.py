@@ -59,6 +59,40 @@ def test_memory_without_a_whole_huge_page_stays() -> None:
     assert not use_huge_pages(tensor.data_ptr(), tensor.nbytes)
 
 
+ARENAS = """
+import ctypes, threading
+from adapters.local.memory import allocate_in_one_arena
+allocate_in_one_arena()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+def allocate():
+    found.append(libc.malloc(ctypes.c_size_t(1000)))
+found = []
+for _ in range(4):
+    thread = threading.Thread(target=allocate)
+    thread.start()
+    thread.join()
+with open("/proc/self/maps") as file:
+    heap = next(line.split()[0] for line in file if line.endswith("[heap]\\n"))
+begin, end = (int(part, 16) for part in heap.split("-"))
+print(sum(begin <= address < end for address in found))
+"""
+
+
+@linux_only
+@pytest.mark.parametrize(("given", "in_heap"), [(None, 4), ("8", 0)])
+def test_threads_share_one_arena_unless_the_environment_says_otherwise(
+    given: str | None, in_heap: int
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
+    if given is not None:
+        environment["MALLOC_ARENA_MAX"] = given
+    command = [sys.executable, "-c", ARENAS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == in_heap
+
+
 KERNELS = """
 import os, sys, torch
 from adapters.local.memory import bound_kernel_caches
@@ -198,6 +232,10 @@ def released(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return event
 
 
+def nothing() -> None:
+    """What an idle server frees in these tests."""
+
+
 async def turns(event: threading.Event) -> bool:
     """Whether `event` is set after the timers that are due, and their threads."""
     for _ in range(3):
@@ -209,14 +247,22 @@ async def turns(event: threading.Event) -> bool:
 
 
 async def test_freed_memory_is_returned_when_nothing_runs(released: threading.Event) -> None:
-    release = IdleRelease(lambda: True)
+    release = IdleRelease(lambda: True, nothing)
     release.note_end()
     assert await turns(released)
 
 
+async def test_memory_that_steps_reuse_is_freed_first(released: threading.Event) -> None:
+    already_returned: list[bool] = []
+    release = IdleRelease(lambda: True, lambda: already_returned.append(released.is_set()))
+    release.note_end()
+    await turns(released)
+    assert already_returned == [False]
+
+
 async def test_freed_memory_stays_while_requests_run(released: threading.Event) -> None:
     busy = iter([True, False, False])
-    release = IdleRelease(lambda: next(busy))
+    release = IdleRelease(lambda: next(busy), nothing)
     release.note_end()  # then the next request begins
     assert not await turns(released)
     release.note_end()  # another one still runs
@@ -224,7 +270,7 @@ async def test_freed_memory_stays_while_requests_run(released: threading.Event) 
 
 
 async def test_a_stopped_backend_returns_nothing_later(released: threading.Event) -> None:
-    release = IdleRelease(lambda: True)
+    release = IdleRelease(lambda: True, nothing)
     release.note_end()
     release.cancel()
     assert not await turns(released)

@@ -89,6 +89,16 @@ def test_greedy_rows_take_the_argmax(bench: Bench) -> None:
     assert bench.run(logits) == logits.argmax(-1).tolist()
 
 
+def test_steps_after_their_memory_was_freed_choose_the_same(bench: Bench) -> None:
+    bench.add(sampling=SamplingParams(top_p=0.9), seed=5)
+    logits = noise(1)
+    before = bench.run(logits)
+    bench.rows = []
+    bench.step.free_buffers()
+    bench.add(sampling=SamplingParams(top_p=0.9), seed=5)
+    assert bench.run(logits) == before
+
+
 def test_rows_of_all_kinds_share_a_step_and_none_changes_another(bench: Bench) -> None:
     kinds: list[dict[str, Any]] = [
         {},
