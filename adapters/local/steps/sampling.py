@@ -97,12 +97,12 @@ def draw(logits: Tensor, warp: Warp, uniforms: Tensor, out: Tensor | None = None
     probs = torch.softmax(logits, -1, out=out)
     if probs.device.type != "cpu":
         _truncate(probs, warp)
-        return _invert(probs, uniforms[:, 0])
+        return _invert(probs, uniforms[:, 0])[0]
     # To test one column takes a pass over the row, to find all that remain takes a sort. A column
     # that is drawn from the whole row and remains has the same distribution as one that is drawn
     # from what remains.
-    chosen = _invert(probs, uniforms[:, 0])
-    for row in _excluded(probs, warp, chosen.tolist()):
+    chosen, totals = _invert(probs, uniforms[:, 0])
+    for row in _excluded(probs, warp, chosen, totals):
         chosen[row] = _draw_again(probs[row : row + 1], warp.row(row), uniforms[row, 1:])
     return chosen
 
@@ -111,11 +111,11 @@ def _draw_again(probs: Tensor, warp: Warp, uniforms: Tensor) -> Tensor:
     """A column of one row [1, width], drawn until one remains; the last draw sorts the row."""
     if not _needs_sort(warp):
         for index in range(len(uniforms) - 1):
-            chosen = _invert(probs, uniforms[index : index + 1])
-            if not _excluded(probs, warp, chosen.tolist()):
+            chosen, totals = _invert(probs, uniforms[index : index + 1])
+            if not _excluded(probs, warp, chosen, totals):
                 return chosen[0]
     _truncate(probs, warp)
-    return _invert(probs, uniforms[-1:])[0]
+    return _invert(probs, uniforms[-1:])[0][0]
 
 
 def _needs_sort(warp: Warp) -> bool:
@@ -125,10 +125,20 @@ def _needs_sort(warp: Warp) -> bool:
     return bool(warp.top_k.item()) and warp.top_p.item() < 1
 
 
-def _excluded(probs: Tensor, warp: Warp, columns: list[int]) -> list[int]:
-    """The rows whose column may be one that min_p, top_k or top_p excludes."""
-    count = len(columns)
-    limits = zip(
+def _excluded(probs: Tensor, warp: Warp, columns: Tensor, totals: Tensor) -> list[int]:
+    """The rows whose column may be one that min_p, top_k or top_p excludes.
+
+    columns: [n], -1 for a row without any. totals: [n], the sums of the rows of `probs`.
+    """
+    if warp.min_p is None and warp.top_k is None and warp.top_p is None:
+        return []
+    drawn = probs.gather(1, columns.clamp(min=0).unsqueeze(1)).flatten().tolist()
+    count = len(drawn)
+    places = zip(
+        probs,
+        columns.tolist(),
+        drawn,
+        totals.tolist(),
         _values(warp.min_p, 0.0, count),
         _values(warp.top_k, 0, count),
         _values(warp.top_p, 1.0, count),
@@ -136,8 +146,8 @@ def _excluded(probs: Tensor, warp: Warp, columns: list[int]) -> list[int]:
     )
     return [
         row
-        for row, (column, (min_p, top_k, top_p)) in enumerate(zip(columns, limits, strict=True))
-        if column >= 0 and not _remains(probs[row], column, min_p, int(top_k), top_p)
+        for row, (line, column, prob, total, min_p, top_k, top_p) in enumerate(places)
+        if column >= 0 and not _remains(line, prob, total, min_p, int(top_k), top_p)
     ]
 
 
@@ -145,21 +155,25 @@ def _values(column: Tensor | None, default: float, count: int) -> list[float]:
     return [default] * count if column is None else column.flatten().tolist()
 
 
-def _remains(probs: Tensor, column: int, min_p: float, top_k: int, top_p: float) -> bool:
-    """Whether a column of a row [width] remains; False too where only a sort can tell."""
+def _remains(
+    probs: Tensor, prob: float, total: float, min_p: float, top_k: int, top_p: float
+) -> bool:
+    """Whether a column of probability `prob` remains in a row [width] whose sum is `total`.
+
+    False too where only a sort can tell.
+    """
     if top_k and top_p < 1:
         return False
-    prob, array = float(probs[column]), probs.numpy()
-    floor = min_p * float(array.max()) if min_p else 0.0
+    floor = min_p * float(probs.numpy().max()) if min_p else 0.0
     if prob < floor:
         return False
     if top_k:
-        return int(np.count_nonzero(array > prob)) < top_k
+        return int(np.count_nonzero(probs.numpy() > prob)) < top_k
     if top_p == 1:
         return True
-    # `_mass_above` counts what is greater: the number before the floor includes the floor itself.
-    least = float(np.nextafter(np.float32(floor), np.float32(-1)))
-    total = _mass_above(probs, least) if floor else float(probs.sum())
+    if floor:
+        # `_mass_above` counts what is greater: the number before the floor includes the floor.
+        total = _mass_above(probs, float(np.nextafter(np.float32(floor), np.float32(-1))))
     return _mass_above(probs, prob) < top_p * total
 
 
@@ -223,11 +237,12 @@ def _leading(probs: Tensor, count: int) -> Tensor:
     return torch.from_numpy(np.sort(values, axis=-1)[:, ::-1].copy())
 
 
-def _invert(probs: Tensor, uniforms: Tensor) -> Tensor:
-    """The column at which the running sum of `probs` passes `uniforms` of the total.
+def _invert(probs: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
+    """The column at which the running sum of `probs` passes `uniforms` of the total, and the total.
 
-    Two levels, blocks and then a block's columns: sums stay exact enough in float64, and nothing
-    of the vocabulary's width is accumulated.
+    Each is of shape [n]; the column is -1 for a row with NaN, or with zeros only. Two levels,
+    blocks and then a block's columns: sums stay exact enough in float64, and nothing of the
+    vocabulary's width is accumulated.
     """
     width = probs.shape[-1]
     if width % _BLOCK:
@@ -239,7 +254,7 @@ def _invert(probs: Tensor, uniforms: Tensor) -> Tensor:
     column, _ = _locate(inside, rest)
     total = mass.sum(-1)
     chosen = (block * _BLOCK + column).squeeze(1)
-    return torch.where(torch.isfinite(total) & (total > 0), chosen, -1)
+    return torch.where(torch.isfinite(total) & (total > 0), chosen, -1), total
 
 
 def _locate(mass: Tensor, uniforms: Tensor) -> tuple[Tensor, Tensor]:
