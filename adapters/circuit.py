@@ -37,7 +37,7 @@ class Circuit:
         return self._last_failure
 
     def sent(self) -> int:
-        """Record that a request is sent. Returns its ticket for `failed`; later ones are higher.
+        """Record that a request is sent. Returns its ticket; later ones are higher.
 
         An open circuit admits no other request until `_OPEN_SECONDS` later.
         """
@@ -45,16 +45,24 @@ class Circuit:
         self._tickets += 1
         return self._tickets
 
-    def not_sent(self) -> None:
-        """Record that the last request was not sent after all, so that another one may be."""
-        self._retry_at = self._clock()
+    def undecided(self, ticket: int) -> None:
+        """Record that a request ended without showing whether the engine works.
 
-    def succeeded(self) -> None:
-        """Record that the engine has not failed a request by the end of its answer."""
-        self._failures = 0
+        If it is the one that an open circuit has admitted, another one is admitted in its place.
+        """
+        if self._last_failure < ticket == self._tickets:
+            self._retry_at = self._clock()
+
+    def succeeded(self, ticket: int) -> None:
+        """Record that the engine has not failed a request by the end of its answer.
+
+        It does not count if a failure has counted since the request was sent.
+        """
+        if ticket > self._last_failure:
+            self._failures = 0
 
     def failed(self, ticket: int) -> None:
-        """Record that the engine failed the request that was sent with `ticket`.
+        """Record that the engine failed a request.
 
         It does not count if another failure has counted since the request was sent.
         """

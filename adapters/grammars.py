@@ -1,25 +1,32 @@
-"""Compiles grammars on threads, once for equal texts, and tracks which tokens they allow."""
+"""Compiles grammars on threads, and tracks which tokens they allow.
+
+Equal grammars share a compilation. The copies of an llguidance matcher share one lexer, whose
+states accumulate over all their tokens; at a limit it fails for all of them, for good. A
+compilation is therefore replaced when its lexer has failed, and after `_MAX_MASKS` requests, so
+that it rarely does.
+"""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import takewhile
 
 import numpy as np
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from numpy.typing import NDArray
 
 from adapters.errors import BackendError, BackendFailed, DeadEnd, InvalidGrammar, Overloaded
+from adapters.mask_limits import LIMITS
 
 _COMPILE_SECONDS = 10.0
 _THREADS = 2
-_MAX_CACHED_GRAMMARS = 256
+# The lexer of a grammar grows while it is used, to 100 MB if somebody intends it (`LIMITS`).
+_MAX_CACHED_GRAMMARS = 32
+# Before it is used, a matcher takes 200 times the memory of its text.
 _MAX_CACHED_CHARACTERS = 4_000_000
-# A step waits for its slowest mask. These limits allow 5 to 40 ms; ordinary schemas need a tenth.
-# Objects with many optional properties fail earlier, at llguidance's default of 2,000 items a row.
-_LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
+_MAX_MASKS = 100
 _NO_TOKEN = "NoExtension"  # llguidance's name for a grammar that allows no token
 _FORBIDDEN = "doesn't satisfy the grammar"
 _MAX_STEPS_WITHOUT_MASK = 16
@@ -40,9 +47,18 @@ class TokenMask:
     allows no token. complete: True when the grammar allows only the end.
     """
 
-    def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
-        """bits: [words], 32 tokens in each; bit i is set if the grammar allows token i."""
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        bits: NDArray[np.int32],
+        compilation: "Compilation | None" = None,
+    ) -> None:
+        """bits: [words], 32 tokens in each; bit i is set if the grammar allows token i.
+
+        compilation: the one that `matcher` was copied from.
+        """
         self.matcher = matcher
+        self._compilation = compilation
         self.words = len(bits)
         self.error: BackendError | None = None
         self.complete = False
@@ -51,11 +67,6 @@ class TokenMask:
         self.few_ids: NDArray[np.int64] | None
         self._bits: NDArray[np.int32] | None
         self._store(bits)
-
-    def copy(self) -> "TokenMask":
-        """An independent mask at the beginning of the same grammar."""
-        assert self._bits is not None
-        return TokenMask(self.matcher.deep_copy(), self._bits)
 
     @property
     def is_open(self) -> bool:
@@ -74,9 +85,7 @@ class TokenMask:
 
     def set_bits(self, bits: NDArray[np.int32]) -> None:
         """Set the mask that the matcher computed. `bits` is copied."""
-        if self.matcher.is_error():
-            self.error = _matcher_error(self.matcher)
-        else:
+        if not self._fails():
             self._store(bits)
 
     def allows(self, token_id: int) -> bool:
@@ -106,11 +115,13 @@ class TokenMask:
         self._bits = self.few_ids = None
         self._steps_without_mask += 1
         self.matcher.consume_token(token_id)
-        if self.matcher.is_error():
-            self.error = _matcher_error(self.matcher)
-        else:
-            # A matcher that failed also reports that it has stopped.
-            self.complete = self.matcher.is_stopped()
+        # A matcher that failed also reports that it has stopped.
+        self.complete = not self._fails() and self.matcher.is_stopped()
+
+    def consume_allowed(self, token_ids: Sequence[int]) -> int:
+        """Advance the grammar to the first of `token_ids` that it forbids. Returns its place."""
+        self._bits = self.few_ids = None
+        return int(self.matcher.try_consume_tokens(list(token_ids)))
 
     def consume_forced(self, most: int, stops: Collection[int]) -> tuple[int, ...]:
         """Advance the grammar past the tokens that have to come next, and return them.
@@ -122,6 +133,15 @@ class TokenMask:
         for token_id in run:
             self.consume(token_id)
         return run
+
+    def _fails(self) -> bool:
+        """Whether the matcher has failed. Sets `error`."""
+        if not self.matcher.is_error():
+            return False
+        self.error = _matcher_error(self.matcher)
+        if self._compilation is not None and isinstance(self.error, InvalidGrammar):
+            self._compilation.failed = True
+        return True
 
     def _store(self, bits: NDArray[np.int32]) -> None:
         self._steps_without_mask = 0
@@ -140,6 +160,30 @@ def _ids(bits: NDArray[np.int32]) -> NDArray[np.int64]:
     return ids
 
 
+class Compilation:
+    """A compiled grammar, for several requests.
+
+    bits: as in `TokenMask`. failed: whether one of its masks became too complex. That may have been
+    the lexer, which they share.
+    """
+
+    def __init__(self, matcher: LLMatcher, bits: NDArray[np.int32]) -> None:
+        self._matcher = matcher
+        self._bits = bits
+        self._masks = 0
+        self.failed = False
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the next request should have a compilation of its own."""
+        return self.failed or self._masks >= _MAX_MASKS
+
+    def mask(self) -> TokenMask:
+        """A mask at the beginning of the grammar."""
+        self._masks += 1
+        return TokenMask(self._matcher.deep_copy(), self._bits, self)
+
+
 class GrammarCompiler:
     """Compiles grammars on its own threads, and caches them by their text."""
 
@@ -149,27 +193,27 @@ class GrammarCompiler:
         self._free_threads = asyncio.Semaphore(_THREADS)
         # Building it takes seconds, so it starts before the first grammar needs it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
-        self._compiled: OrderedDict[str, asyncio.Task[TokenMask]] = OrderedDict()
+        self._compiled: OrderedDict[str, asyncio.Task[Compilation]] = OrderedDict()
         self._closed = False
 
     async def compile(self, grammar: str) -> TokenMask:
         """A mask at the beginning of `grammar` (llguidance Lark text).
 
         Raises InvalidGrammar with the compiler's reason, DeadEnd if the grammar allows no first
-        token, Overloaded if other grammars occupy all threads, and BackendFailed if there is no
-        tokenizer or after `close`.
+        token, Overloaded if the machine is too busy to compile it in time, and BackendFailed if
+        there is no tokenizer or after `close`.
         """
-        return (await self._shared(grammar)).copy()
+        return (await self._shared(grammar)).mask()
 
     async def check(self, grammar: str) -> None:
         """Compile `grammar`. Raises the same errors as `compile`."""
         await self._shared(grammar)
 
-    async def _shared(self, grammar: str) -> TokenMask:
+    async def _shared(self, grammar: str) -> Compilation:
         if self._closed:
             raise BackendFailed("the backend was stopped")
         task = self._compiled.get(grammar)
-        if task is None:
+        if task is None or _is_worn(task):
             task = asyncio.create_task(self._compile_on_thread(grammar))
             task.add_done_callback(lambda done: self._remove_failure(grammar, done))
             self._compiled[grammar] = task
@@ -190,7 +234,7 @@ class GrammarCompiler:
             task.cancel()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _compile_on_thread(self, grammar: str) -> TokenMask:
+    async def _compile_on_thread(self, grammar: str) -> Compilation:
         try:
             tokenizer = await asyncio.wrap_future(self._tokenizer)
         except Exception as error:
@@ -204,7 +248,8 @@ class GrammarCompiler:
             # A thread cannot be stopped: it stays occupied until the compilation ends.
             return await asyncio.wait_for(asyncio.shield(job), _COMPILE_SECONDS)
         except TimeoutError as error:
-            raise InvalidGrammar("it takes too long to compile") from error
+            # Whoever accepted the grammar knows that it compiles in less time on an idle machine.
+            raise Overloaded("a grammar takes too long to compile") from error
 
     async def _acquire_thread(self) -> None:
         """Wait for a free thread. Raises Overloaded after `_COMPILE_SECONDS`."""
@@ -213,32 +258,37 @@ class GrammarCompiler:
         except TimeoutError as error:
             raise Overloaded("too many grammars are compiled at once") from error
 
-    def _release_thread(self, job: asyncio.Future[TokenMask]) -> None:
+    def _release_thread(self, job: asyncio.Future[Compilation]) -> None:
         self._free_threads.release()
         # After a timeout nothing else retrieves the exception, and asyncio would log it.
         job.cancelled() or job.exception()
 
     def _evict_oldest(self) -> None:
-        """Remove the least recently used. A matcher takes 200 times the memory of its text."""
+        """Remove the least recently used compilations."""
         while len(self._compiled) > _MAX_CACHED_GRAMMARS or (
             len(self._compiled) > 1 and sum(map(len, self._compiled)) > _MAX_CACHED_CHARACTERS
         ):
             self._compiled.popitem(last=False)
 
-    def _remove_failure(self, grammar: str, done: asyncio.Task[TokenMask]) -> None:
+    def _remove_failure(self, grammar: str, done: asyncio.Task[Compilation]) -> None:
         if done.cancelled() or done.exception() is not None:
             self._compiled.pop(grammar, None)
 
 
-def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> TokenMask:
-    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=_LIMITS)
+def _is_worn(task: asyncio.Task[Compilation]) -> bool:
+    succeeded = task.done() and not task.cancelled() and task.exception() is None
+    return succeeded and task.result().is_worn
+
+
+def _compile(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> Compilation:
+    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LIMITS)
     if matcher.is_error():
         raise InvalidGrammar(_reason(matcher))
     bits = allocate_token_bitmask(1, vocab_size)
     fill_next_token_bitmask(matcher, bits)
     if matcher.is_error():
         raise _matcher_error(matcher)
-    return TokenMask(matcher, bits[0])
+    return Compilation(matcher, bits[0])
 
 
 def _reason(matcher: LLMatcher) -> str:

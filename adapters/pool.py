@@ -14,9 +14,9 @@ circuit is open; after a while one request tries again, and after a passed healt
 another engine is available, it gets no new requests. An engine that drains answers health checks
 with 503, and finishes the requests that it has.
 
-Failures are consecutive if each request was sent after the failure before it, and no answer ended
-well in between. Requests that were in flight at the same time fail for the same reason, and count
-once; so do the attempts of one request.
+Failures are consecutive if each request was sent after the failure before it, and no request that
+was sent in between ended well. Requests that were in flight at the same time fail for the same
+reason, and count once; so do the attempts of one request.
 
 An engine whose health check failed may have been restarted with other properties. They are
 requested again when it is back, and `Pool.info` is what all engines have in common. A busy engine
@@ -114,9 +114,9 @@ class Member:
             logger.warning("%s keeps the properties that it had: %s", self.name, reason)
         self._logged_reason = reason
 
-    def succeeded(self) -> None:
-        """Record that the engine has not failed a request by the end of its answer."""
-        self.circuit.succeeded()
+    def succeeded(self, ticket: int) -> None:
+        """Record that the engine has not failed the request with `ticket`."""
+        self.circuit.succeeded(ticket)
         self._log("")
 
     def failed(self, ticket: int) -> None:
@@ -154,8 +154,7 @@ class Member:
         except StopAsyncIteration:
             raise EngineFault(f"{self.name} ended without a token") from None
         finally:
-            if not waiting.done():
-                await _cancel(waiting)
+            await _cancel(waiting)
 
 
 class Pool:
@@ -273,29 +272,29 @@ class Pool:
     async def _generate_on(
         self, member: Member, request: GenerationRequest, tickets: dict[Member, int]
     ) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample on one engine. tickets: those of the request, which gets one for each engine."""
+        """Sample on one engine. tickets: those of the request's first attempts, by engine."""
         member.load += 1
-        # Another attempt keeps the ticket of the first, so that all count as one failure.
-        if member not in tickets:
-            tickets[member] = member.circuit.sent()
+        ticket = member.circuit.sent()
+        # A failure has the ticket of the first attempt, so that all attempts count as one.
+        first = tickets.setdefault(member, ticket)
         try:
             async with aclosing(member.engine.generate(request)) as chunks:
                 yield await member.first(chunks)
                 async for chunk in chunks:
                     yield chunk
-            member.succeeded()
+            member.succeeded(ticket)
         except GeneratorExit:
             # Whoever leaves after a token, as at a stop string, has found no failure.
-            member.succeeded()
-            raise
-        except _UNSUITED:
-            member.circuit.not_sent()
+            member.succeeded(ticket)
             raise
         except Mismatch:
             member.described = False
             raise
         except BackendFailed:
-            member.failed(tickets[member])
+            member.failed(first)
+            raise
+        except (BackendError, asyncio.CancelledError):
+            member.circuit.undecided(ticket)
             raise
         finally:
             member.load -= 1
@@ -329,7 +328,10 @@ class Pool:
 
 
 async def _cancel(waiting: asyncio.Future[Any]) -> None:
-    """Cancel `waiting` and return when it is done. A cancellation of the caller is raised then."""
+    """Cancel `waiting` unless it is done, and return when it is.
+
+    A cancellation of the caller is raised then.
+    """
     cancelled: asyncio.CancelledError | None = None
     waiting.cancel()
     while not waiting.done():

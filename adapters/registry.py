@@ -41,7 +41,7 @@ def create(name: str, config: BackendConfig) -> Backend:
         raise UnknownBackend(name, names())
     try:
         factory: BackendFactory = entry.load()
-    except ImportError as error:
+    except Exception as error:  # an import runs code, and loads libraries of the system
         raise BackendFailed(f"the {name} backend cannot be imported: {error}") from error
     return factory(config)
 

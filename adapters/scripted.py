@@ -118,8 +118,10 @@ def read_script(path: Path, encode: Callable[[str], list[int]]) -> Iterator[Scri
         if not line.strip():
             continue
         try:
-            yield _script_line(json.loads(line), encode)
-        except ValueError as error:
+            value = json.loads(line)
+            json.dumps(value, ensure_ascii=False).encode()  # raises for lone surrogates
+            yield _script_line(value, encode)
+        except (ValueError, OverflowError, RecursionError) as error:
             raise BackendFailed(f"{path}:{number}: {error}") from error
 
 

@@ -13,7 +13,7 @@ Nothing is compiled here. The engine reports a schema or a regex that does not c
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -27,6 +27,11 @@ from harmony.vocab import CALL, CHANNEL, MESSAGE, RETURN
 
 MAX_GRAMMAR_CHARACTERS = 1 << 19
 """Characters of the longest grammar: a client's, and that of a turn with all tools of a request."""
+
+MAX_LITERAL_BYTES = 48_000
+"""Bytes of the longest text that has to be sampled as it stands in a schema, a regex or a Lark
+grammar. An engine finds out in one step what is forced next, with a limit on the work (two units
+for each byte, of 100,000)."""
 
 
 class InvalidConstraint(ValueError):
@@ -261,14 +266,39 @@ _SPACED = {"whitespace_flexible": False, "item_separator": ", ?", "key_separator
 
 def _json(schema: Mapping[str, Any], style: Mapping[str, Any]) -> str:
     try:
-        return "%json " + json.dumps(
-            {**schema, "x-guidance": style}, separators=(",", ":"), allow_nan=False
-        )
+        text = json.dumps({**schema, "x-guidance": style}, separators=(",", ":"), allow_nan=False)
     except (RecursionError, TypeError, ValueError) as error:
         raise InvalidConstraint(f"the schema is not JSON: {error}") from error
+    if len(text) > MAX_LITERAL_BYTES:
+        _check_literals(json.dumps(one, ensure_ascii=False) for one in _texts(schema))
+    return f"%json {text}"
+
+
+# Their texts are not sampled, or not as they stand.
+_NO_LITERALS = frozenset({"$comment", "default", "description", "examples", "pattern", "title"})
+
+
+def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The names of properties and the constants in a schema, among other texts."""
+    waiting: list[Any] = [schema]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case Mapping() as value:
+                yield from value
+                waiting += (part for name, part in value.items() if name not in _NO_LITERALS)
+            case [*parts]:
+                waiting += parts
+
+
+def _check_literals(literals: Iterable[str]) -> None:
+    if any(len(literal.encode(errors="surrogatepass")) > MAX_LITERAL_BYTES for literal in literals):
+        raise InvalidConstraint(f"a text in it has more than {MAX_LITERAL_BYTES:,} bytes")
 
 
 _SLASH_OR_ESCAPE = re.compile(r"\\.|[/\n\r]", re.DOTALL)
+_LITERAL = re.compile(r"(?:[^\\\[\](){}.*+?|^$]|\\[^A-Za-z0-9])++")
 _ESCAPED = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n", "\\\r": r"\r"}
 
 
@@ -284,6 +314,8 @@ def _regex(pattern: str) -> str:
         body = unanchored
     if not body:
         return '""'
+    if len(body) > MAX_LITERAL_BYTES:
+        _check_literals(_LITERAL.findall(body))
     return f"/{_SLASH_OR_ESCAPE.sub(lambda match: _ESCAPED.get(match[0], match[0]), body)}/"
 
 
@@ -349,6 +381,8 @@ def _without_literals(grammar: str) -> str:
         if part is None:
             raise InvalidConstraint(_refusal(grammar, place))
         rules.append(part["plain"] or " ")
+        if part.end() - place > MAX_LITERAL_BYTES:
+            _check_literals([part["string"] or "", *_LITERAL.findall(part["regex"] or "")])
         place = _json_end(grammar, part.end()) if part["json"] else part.end()
     return "".join(rules)
 

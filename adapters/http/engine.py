@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import suppress
+from contextlib import aclosing, suppress
 
 import httpx
 import orjson
@@ -100,10 +100,13 @@ class HTTPEngine:
                     max_keepalive_connections=64,
                     keepalive_expiry=_IDLE_SECONDS,
                 ),
-                trust_env=False,
+                trust_env=False,  # no proxies
+                verify=httpx.create_ssl_context(),  # with the authorities of SSL_CERT_FILE
             )
         except httpx.InvalidURL as error:
             raise EngineFault(f"{self.name} is no URL") from error
+        except OSError as error:
+            raise EngineFault(f"the certificate authorities cannot be read: {error}") from error
 
     async def stop(self) -> None:
         client, self._client = self._client, None
@@ -154,8 +157,9 @@ class HTTPEngine:
                 received = response.aiter_raw()
                 check = ChunkCheck(request)
                 try:
-                    async for chunk in self._chunks(response, received, request):
-                        yield check.checked(chunk)
+                    async with aclosing(self._chunks(response, received, request)) as chunks:
+                        async for chunk in chunks:
+                            yield check.checked(chunk)
                 except GeneratorExit:
                     if not response.is_closed:
                         await self._wire.leave(response, received)
@@ -170,7 +174,7 @@ class HTTPEngine:
 
     async def _chunks(
         self, response: httpx.Response, received: AsyncIterator[bytes], request: GenerationRequest
-    ) -> AsyncIterator[GenerationChunk]:
+    ) -> AsyncGenerator[GenerationChunk, None]:
         lines, reader = EventLines(), self._wire.reader(request)
         async for part in received:
             events = lines.push(part)

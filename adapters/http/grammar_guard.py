@@ -3,12 +3,11 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from llguidance import LLMatcher, LLTokenizer
-from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
+from llguidance import LLTokenizer
 
 from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import BackendError, BackendFailed, InvalidGrammar
-from adapters.grammars import GrammarCompiler
+from adapters.grammars import GrammarCompiler, TokenMask
 
 
 class GrammarGuard:
@@ -49,22 +48,23 @@ class GrammarGuard:
     async def _generate_checked(
         self, request: GenerationRequest, grammar: str, grammars: GrammarCompiler
     ) -> AsyncGenerator[GenerationChunk, None]:
-        matcher = (await grammars.compile(grammar)).matcher
+        mask = await grammars.compile(grammar)
         async with aclosing(self._backend.generate(request)) as chunks:
             async for chunk in chunks:
-                allowed = matcher.try_consume_tokens(list(chunk.token_ids))
+                allowed = mask.consume_allowed(chunk.token_ids)
                 if allowed == len(chunk.token_ids):
                     yield chunk
                     continue
                 if allowed:
                     yield chunk.split(allowed)[0]
-                raise self._violation(matcher)
-
-    def _violation(self, matcher: LLMatcher) -> BackendError:
-        fill_next_token_bitmask(matcher, allocate_token_bitmask(1, self._vocab_size))
-        if matcher.is_error():
-            return InvalidGrammar("the grammar is too complex to be followed, or ends nowhere")
-        return BackendFailed("the engine did not keep to the request's grammar")
+                raise _violation(mask)
 
     async def check(self) -> None:
         await self._backend.check()
+
+
+def _violation(mask: TokenMask) -> BackendError:
+    mask.bits()
+    if mask.error is not None:
+        return InvalidGrammar("the grammar is too complex to be followed, or ends nowhere")
+    return BackendFailed("the engine did not keep to the request's grammar")

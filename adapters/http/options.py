@@ -78,6 +78,9 @@ def _check_url(url: str) -> None:
     scheme = url.partition(":")[0]
     if scheme not in ("http", "https"):
         raise BackendFailed(f"{shown} does not begin with http:// or https://")
+    # Paths are appended to it.
+    if re.search(r"[?#\s]", url):
+        raise BackendFailed(f"{shown} has a query, a fragment or white space")
     try:
         parsed = httpx.URL(url)
         host, port = parsed.host, parsed.port

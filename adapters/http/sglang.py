@@ -6,6 +6,7 @@ and SGLang's tokenizer manager; not tested with a real server.
 """
 
 from collections.abc import AsyncIterator
+from secrets import token_hex
 from typing import Any
 
 import httpx
@@ -50,7 +51,8 @@ class SGLangWire:
             features |= {"grammar"}
         if arguments.get("enable_deterministic_inference"):
             features |= {"seed"}
-        return ServerInfo(model["id"], int(model["max_model_len"]), features)
+        length = int(model["max_model_len"]) - _reserved_tokens(arguments)
+        return ServerInfo(model["id"], length, features)
 
     def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = request.sampling
@@ -74,7 +76,8 @@ class SGLangWire:
         if request.grammar is not None:
             params["ebnf"] = request.grammar
         body: JSON = {
-            "rid": request.request_id,
+            # SGLang refuses an id that it has, such as that of an attempt whose connection broke.
+            "rid": f"{request.request_id}-{token_hex(4)}",
             "input_ids": request.prompt_token_ids,
             "sampling_params": params,
             "stream": True,
@@ -88,6 +91,26 @@ class SGLangWire:
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
         pass
+
+
+def _reserved_tokens(arguments: JSON) -> int:
+    """The part of the context that speculative decoding reserves for the tokens of its drafts.
+
+    SGLang refuses requests that need it. Which algorithms reserve it depends on the version. Where
+    one does not, a few tokens of the context remain unused.
+    """
+    if not arguments.get("speculative_algorithm"):
+        return 0
+    width, depth, drafts, most_drafts = (
+        int(arguments.get(name) or 0)
+        for name in (
+            "speculative_eagle_topk",
+            "speculative_num_steps",
+            "speculative_num_draft_tokens",
+            "max_speculative_num_draft_tokens",
+        )
+    )
+    return max(width * depth, drafts, most_drafts)
 
 
 class SGLangReader(EventReader):

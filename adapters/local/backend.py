@@ -71,7 +71,9 @@ class LocalBackend:
         progress("warming up", 0.0)
         try:
             engine = Engine(model, self._options, loop)
-        except (RuntimeError, MemoryError, ValueError) as error:
+        except BackendFailed:
+            raise
+        except Exception as error:  # torch and transformers raise errors of any type
             raise BackendFailed(f"cannot set up the cache: {error}") from error
         with self._ownership:
             stopped = self._stopped

@@ -21,16 +21,21 @@ _DEFAULTS = {
 # vLLM 0.32 on a CPU dies if a request with a seed has a prompt that takes several steps.
 _CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
 _SPECULATION = "speculative_config"
+# The model is an option of the server. A file could set anything, after the checks of the
+# arguments. Help would end the process.
+_REFUSED = frozenset({"model", "config", "help"})
 _CPU_SPECULATION_DEFAULTS = {"worker_extension_cls": "adapters.vllm.cpu_worker.Correction"}
 
 
 def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
     """The engine arguments to serve `model`. The value of a flag is `true` or `false`.
 
-    Raises BackendFailed for an unknown name, or an invalid value.
+    Raises BackendFailed for a name that is unknown or not allowed here, or an invalid value.
     """
     defaults = dict(_DEFAULTS)
     given = python_names(options)
+    if refused := sorted(_REFUSED & given.keys()):
+        raise BackendFailed(f"{', '.join(refused)} cannot be an engine argument")
     if current_platform.is_cpu():
         defaults |= _CPU_DEFAULTS
         if any(name.partition(".")[0] == _SPECULATION for name in given):

@@ -5,16 +5,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from llguidance import LLMatcher, LLParserLimits
+from llguidance import LLMatcher
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 
+from adapters.mask_limits import LIMITS
 from harmony.mask_tokenizer import mask_tokenizer
 from harmony.vocab import VOCAB_SIZE
 
 SECONDS = 5.0
 """How long one sampling is followed."""
-
-_LIMITS = LLParserLimits(step_max_items=5_000, step_lexer_fuel=100_000, verbose_errors=False)
 
 
 class GrammarError(ValueError):
@@ -44,7 +43,7 @@ def permitted(
 
     clock: seconds. Raises GrammarError.
     """
-    matcher = LLMatcher(mask_tokenizer(), grammar, log_level=0, limits=_LIMITS)
+    matcher = LLMatcher(mask_tokenizer(), grammar, log_level=0, limits=LIMITS)
     if matcher.is_error():
         raise GrammarError(str(matcher.get_error()).partition("\n")[0])
     bits = allocate_token_bitmask(1, VOCAB_SIZE)

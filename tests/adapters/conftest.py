@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from llguidance import LLTokenizer
-from llguidance.tiktoken import lltokenizer_from_encoding
 
 from adapters.base import BackendConfig
 from adapters.grammars import GrammarCompiler
 from demo import checkpoint
-from harmony.tokenizer import decode, encode_with_control, encoding
-from harmony.vocab import ENDOFTEXT, VOCAB_SIZE, ranks
+from harmony import mask_tokenizer as masks
+from harmony.tokenizer import decode, encode_with_control
+from harmony.vocab import VOCAB_SIZE
 
 if TYPE_CHECKING:
     from adapters.local.backend import LocalBackend
@@ -40,7 +40,7 @@ def layout(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="session")
 def mask_tokenizer() -> LLTokenizer:
-    return lltokenizer_from_encoding(encoding(ranks()), n_vocab=VOCAB_SIZE, eos_token=ENDOFTEXT)
+    return masks.mask_tokenizer()
 
 
 @pytest.fixture

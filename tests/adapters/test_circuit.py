@@ -17,9 +17,9 @@ def test_an_open_circuit_lets_one_request_through_at_a_time() -> None:
     assert not circuit.passes
     clock.now += 11
     assert circuit.passes
-    circuit.sent()
+    ticket = circuit.sent()
     assert not circuit.passes
-    circuit.succeeded()
+    circuit.succeeded(ticket)
     assert circuit.passes
 
 
@@ -64,12 +64,47 @@ def test_requests_that_were_out_at_the_same_time_count_as_one_failure() -> None:
     assert not circuit.passes
 
 
-def test_a_request_that_was_not_sent_leaves_the_turn_to_another() -> None:
-    clock = Clock()
+def opened(clock: Clock) -> Circuit:
     circuit = Circuit(clock)
     for _ in range(3):
         circuit.failed(circuit.sent())
+    assert not circuit.passes
+    return circuit
+
+
+def test_a_request_that_shows_nothing_leaves_the_turn_to_another() -> None:
+    clock = Clock()
+    circuit = opened(clock)
+    clock.now += 11
+    ticket = circuit.sent()
+    assert not circuit.passes
+    circuit.undecided(ticket)
+    assert circuit.passes
+
+
+def test_an_older_request_that_shows_nothing_opens_no_turn() -> None:
+    circuit = Circuit(Clock())
+    older = circuit.sent()
+    for _ in range(3):
+        circuit.failed(circuit.sent())
+    circuit.undecided(older)
+    assert not circuit.passes
+
+
+def test_a_request_beside_the_turn_does_not_end_it() -> None:
+    clock = Clock()
+    circuit = opened(clock)
+    beside = circuit.sent()
     clock.now += 11
     circuit.sent()
-    circuit.not_sent()
-    assert circuit.passes
+    circuit.undecided(beside)
+    assert not circuit.passes
+
+
+def test_an_answer_that_began_before_the_failures_does_not_close_the_circuit() -> None:
+    circuit = Circuit(Clock())
+    older = circuit.sent()
+    for _ in range(3):
+        circuit.failed(circuit.sent())
+    circuit.succeeded(older)
+    assert not circuit.passes

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -13,8 +14,10 @@ from adapters.errors import (
     BackendFailed,
     ContextTooLong,
     EngineFault,
+    InvalidGrammar,
     Mismatch,
     Overloaded,
+    Rejected,
     Unreached,
     Unsupported,
 )
@@ -607,8 +610,11 @@ async def test_an_answer_that_is_left_after_a_token_is_no_failure() -> None:
         assert pool._members[0].available
 
 
-@pytest.mark.parametrize("fault", UNSUITED)
-async def test_a_request_that_an_open_circuit_does_not_take_leaves_the_turn_to_another(
+UNDECIDED = [*UNSUITED, Rejected("400"), InvalidGrammar("too complex"), Overloaded("full")]
+
+
+@pytest.mark.parametrize("fault", UNDECIDED)
+async def test_a_request_that_finds_no_failure_leaves_the_turn_to_another(
     fault: BackendError,
 ) -> None:
     clock, engine = Clock(), Engine()
@@ -619,6 +625,75 @@ async def test_a_request_that_an_open_circuit_does_not_take_leaves_the_turn_to_a
         with pytest.raises(type(fault)):
             await sample(pool, ask())
         assert pool._members[0].available
+
+
+async def test_a_client_that_leaves_leaves_the_turn_to_another() -> None:
+    clock, engine = Clock(), Engine()
+    async with pooled(engine, clock=clock) as pool:
+        await open_circuit(pool, engine)
+        clock.now += 11
+        engine.gate.clear()
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: pool._members[0].load == 1)
+        assert not pool._members[0].available
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert pool._members[0].available
+
+
+async def test_an_answer_that_began_before_the_failures_says_nothing_of_them() -> None:
+    engine = Engine()
+    engine.chunks = [GenerationChunk((2,)), LAST]
+    async with pooled(engine) as pool:
+        older = pool.generate(ask())
+        await anext(older)
+        await open_circuit(pool, engine)
+        assert await anext(older) == LAST
+        with pytest.raises(StopAsyncIteration):
+            await anext(older)
+        assert not pool._members[0].available
+
+
+async def test_an_answer_to_a_later_attempt_ends_the_failures() -> None:
+    engine = Engine()
+
+    async def mend() -> None:
+        engine.fault = None
+
+    async with pooled(engine, pause=Paused(then=mend)) as pool:
+        for _ in range(3):
+            engine.fault = Unreached("reset")
+            assert await sample(pool, ask()) == [LAST]
+        assert pool._members[0].available
+
+
+async def test_a_failure_at_the_moment_of_a_cancellation_is_looked_at(
+    unhandled: list[dict[str, Any]],
+) -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.gate.clear()
+        task = asyncio.create_task(sample(pool, ask()))
+        await until(lambda: bool(engine.asked))
+        engine.fault = BackendFailed("500")
+        engine.gate.set()
+        await asyncio.sleep(0)  # the engine fails; the request does not know yet
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    del task
+    gc.collect()
+    assert not unhandled
+
+
+@pytest.fixture
+async def unhandled() -> list[dict[str, Any]]:
+    """What asyncio reports as unhandled while the test runs."""
+    reports: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: reports.append(context))
+    return reports
 
 
 async def test_when_every_engine_is_down_one_is_tried_all_the_same() -> None:

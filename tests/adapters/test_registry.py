@@ -1,4 +1,5 @@
 from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,24 @@ def test_a_built_in_name_cannot_be_taken_over(
 ) -> None:
     install(monkeypatch, scripted="no.such.module:Thing")
     assert isinstance(registry.create("scripted", config), ScriptedBackend)
+
+
+def test_a_backend_names_what_it_lacks(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(monkeypatch, broken="collections:no_such_backend")
+    with pytest.raises(BackendFailed, match=r"broken backend cannot be imported.*no_such_backend"):
+        registry.create("broken", config)
+
+
+def test_a_backend_names_the_library_that_does_not_load(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needs_a_library.py").write_text("raise OSError('libcudart.so: cannot open')")
+    monkeypatch.syspath_prepend(tmp_path)
+    install(monkeypatch, broken="needs_a_library:Backend")
+    with pytest.raises(BackendFailed, match=r"broken backend cannot be imported: libcudart"):
+        registry.create("broken", config)
 
 
 def test_a_backend_names_its_missing_packages(

@@ -9,10 +9,13 @@ from llguidance import LLMatcher
 
 from harmony.grammar import (
     MAX_GRAMMAR_CHARACTERS,
+    MAX_LITERAL_BYTES,
+    Body,
     GrammarSpec,
     InvalidConstraint,
     LarkText,
     RegexText,
+    SchemaJson,
     answer_grammar,
 )
 from harmony.tokenizer import encode
@@ -87,6 +90,40 @@ def test_a_literal_without_end_is_refused_at_once(quote: str) -> None:
 def test_a_very_long_grammar_is_not_read() -> None:
     with pytest.raises(InvalidConstraint, match="more than"):
         answer_grammar(GrammarSpec(answer=LarkText("a" * (MAX_GRAMMAR_CHARACTERS + 1))))
+
+
+LONG = "a " * (MAX_LITERAL_BYTES // 2) + "b"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        LarkText(f'start: "a" | "{LONG}"'),
+        LarkText(f"start: A\nA: /{LONG}[0-9]/"),
+        RegexText(f"(x|{LONG})+"),
+        SchemaJson({"const": LONG}),
+        SchemaJson({"enum": ["a", {"b": [LONG]}]}),
+        SchemaJson({"type": "object", "properties": {LONG: {"type": "null"}}}),
+        SchemaJson({"const": "\u00e9" * (MAX_LITERAL_BYTES // 2)}),
+        SchemaJson({"const": "\ud800" + LONG}),
+    ],
+)
+def test_a_text_too_long_to_be_forced_is_refused(body: Body) -> None:
+    with pytest.raises(InvalidConstraint, match="a text in it has more than 48,000 bytes"):
+        answer_grammar(GrammarSpec(answer=body))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        LarkText(f'start: "{LONG[:-3]}"'),
+        RegexText("|".join(f"w{number}" for number in range(MAX_LITERAL_BYTES // 4))),
+        SchemaJson({"type": "string", "description": LONG, "pattern": "[ab]|" * 10_000 + "c"}),
+        SchemaJson({"enum": [f"value {number}" for number in range(MAX_LITERAL_BYTES // 4)]}),
+    ],
+)
+def test_a_long_grammar_of_short_texts_is_accepted(body: Body) -> None:
+    assert answer_grammar(GrammarSpec(answer=body))
 
 
 def test_a_regex_is_text() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -30,6 +32,7 @@ from tests.adapters.fake_engine import (
     sends,
     status,
 )
+from tests.certificates import certificates
 from tests.ports import free_port
 
 GENERATE = "/inference/v1/generate"
@@ -300,6 +303,30 @@ async def test_closing_the_generator_closes_the_request(engine: FakeEngine) -> N
     await client.stop()
 
 
+async def test_closing_the_generator_closes_all_below_it(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[bool] = []
+    read = HTTPEngine._chunks
+
+    async def watched(*arguments: Any) -> AsyncGenerator[GenerationChunk, None]:
+        try:
+            async with aclosing(read(*arguments)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(HTTPEngine, "_chunks", watched)
+    client = await connect(engine)
+    engine.will(GENERATE, engine.hangs(engine.lines("length")[0]))
+    chunks = client.generate(ask())
+    await anext(chunks)
+    await chunks.aclose()
+    assert closed
+    await client.stop()
+
+
 async def test_the_wire_gets_the_rest_of_a_stream_that_is_left(engine: FakeEngine) -> None:
     wire = LeavingWire()
     client = HTTPEngine(engine.url, wire, Options())
@@ -475,6 +502,33 @@ async def test_no_proxy_of_the_environment_is_used(
         monkeypatch.delenv(name, raising=False)
     client = await connect(engine)
     assert await sample(client)
+
+
+async def answer_500(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 500 Fault\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+
+async def test_the_authorities_of_the_environment_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, _ = certificates("localhost", tmp_path)
+    listener = await asyncio.start_server(answer_500, "localhost", 0, ssl=server)
+    url = f"https://localhost:{listener.sockets[0].getsockname()[1]}"
+    with pytest.raises(EngineFault, match="cannot be reached"):
+        await HTTPEngine(url, VLLMWire(), Options()).start()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    with pytest.raises(EngineFault, match="answered 500"):
+        await HTTPEngine(url, VLLMWire(), Options()).start()
+    listener.close()
+
+
+async def test_authorities_that_cannot_be_read_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere.pem")
+    with pytest.raises(EngineFault, match=r"authorities cannot be read: .*No such file"):
+        await HTTPEngine("https://a", VLLMWire(), Options()).start()
 
 
 # Health

@@ -1,24 +1,27 @@
+import random
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
 import pytest
-from llguidance import LLTokenizer
+from llguidance import LLParserLimits, LLTokenizer
 
+from adapters import grammars
 from adapters.base import FEATURES, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import BackendFailed, InvalidGrammar
 from adapters.http.grammar_guard import GrammarGuard
 
-LETTERS = (64, 65)  # a, b
+LETTERS: tuple[int, ...] = (64, 65)  # a, b
 MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
 NOTHING = "s: s <[1]>"
 INFO = BackendInfo("engine", None, 2048, 201_088, FEATURES)
 
 
 class IgnoringEngine:
-    """Says `a`, then `b`, whatever the grammar. asked: how often; ended: whether it was let end."""
+    """Says `tokens`, whatever the grammar. asked: how often; ended: whether it was let end."""
 
     def __init__(self) -> None:
         self.info = INFO
+        self.tokens = LETTERS
         self.asked = 0
         self.at_once = 1
         self.ended = False
@@ -35,8 +38,8 @@ class IgnoringEngine:
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self.asked += 1
         try:
-            for first in range(0, len(LETTERS), self.at_once):
-                yield GenerationChunk(tuple(LETTERS[first : first + self.at_once]))
+            for first in range(0, len(self.tokens), self.at_once):
+                yield GenerationChunk(self.tokens[first : first + self.at_once])
         finally:
             self.ended = True
 
@@ -87,6 +90,18 @@ async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
     await anext(chunks)
     with pytest.raises(InvalidGrammar, match="too complex"):
         await anext(chunks)
+
+
+async def test_a_grammar_that_one_answer_exhausted_can_be_used_by_others(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammars, "LIMITS", LLParserLimits(max_lexer_states=40))
+    grammar = 'start: "a" A\nA: /[a-e]*[aeiou][a-e]{24}[0-9]/'
+    engine.tokens = (64, *random.Random(1).choices(range(64, 69), k=60))
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await sampled_ids(guard, grammar)
+    engine.tokens = LETTERS
+    assert await sampled_ids(guard, grammar) == [*LETTERS]
 
 
 async def test_a_grammar_that_does_not_compile_reaches_no_engine(

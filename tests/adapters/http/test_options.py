@@ -78,6 +78,9 @@ def test_a_key_is_not_combined_with_a_user(url: str) -> None:
         ({}, "the b backend needs --backend-url"),
         ({"url": ","}, "the b backend needs --backend-url"),
         ({"url": "a:8000"}, "a:8000 does not begin with http:// or https://"),
+        ({"url": "http://u:p@a/v1?key=1"}, "^a/v1.key=1 has a query, a fragment or white space"),
+        ({"url": "http://a#b"}, "a#b has a query"),
+        ({"url": "http://a/v 1"}, "a/v 1 has a query"),
         ({"url": "http://a", "colour": "red"}, "the b backend has no option colour; it has"),
         (
             {"url": "http://a", "health_seconds": "soon"},

@@ -1,5 +1,6 @@
 """SGLang's native interface, against exchanges written from its documentation and source."""
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -65,6 +66,33 @@ async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
     assert {"grammar", "seed", "phases", "penalties"} <= client.info.features
 
 
+@pytest.mark.parametrize(
+    ("speculation", "reserved"),
+    [
+        ({"speculative_algorithm": None, "speculative_num_draft_tokens": 8}, 0),
+        ({"speculative_algorithm": "EAGLE3", "speculative_num_draft_tokens": 8}, 8),
+        (
+            {
+                "speculative_algorithm": "EAGLE",
+                "speculative_eagle_topk": 4,
+                "speculative_num_steps": 5,
+                "speculative_num_draft_tokens": 8,
+                "max_speculative_num_draft_tokens": None,
+            },
+            20,
+        ),
+    ],
+)
+async def test_the_context_is_without_what_speculation_reserves(
+    engine: FakeEngine, speculation: dict[str, Any], reserved: int
+) -> None:
+    engine.will("/get_server_info", status(200, json.dumps(speculation)))
+    client = HTTPEngine(engine.url, SGLangWire(), Options())
+    await client.start()
+    assert client.info.context_length == 131_072 - reserved
+    await client.stop()
+
+
 async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> None:
     engine.will("/get_server_info", engine.recorded("plain info"))
     client = HTTPEngine(engine.url, SGLangWire(), Options())
@@ -118,8 +146,9 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
     engine.will("/generate", engine.recorded("incremental"))
     sampling = SamplingParams(0.5, 0.9, 0, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
     await sample(client, ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>"))
-    assert engine.bodies("/generate")[-1] == {
-        "rid": "r",
+    body = engine.bodies("/generate")[-1]
+    assert body.pop("rid").startswith("r-")
+    assert body == {
         "input_ids": [200006, 1428],
         "stream": True,
         "return_logprob": True,
@@ -141,6 +170,14 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
             "ebnf": "start: <[1]>",
         },
     }
+
+
+async def test_an_attempt_has_an_id_of_its_own(client: HTTPEngine, engine: FakeEngine) -> None:
+    for _ in range(2):
+        await sample(client, ask())
+    first, second = engine.bodies("/generate")
+    assert first["rid"] != second["rid"]
+    assert {one.headers["x-request-id"] for one in engine.asked if one.path == "/generate"} == {"r"}
 
 
 async def test_a_grammar_that_does_not_compile_is_the_requests_fault(

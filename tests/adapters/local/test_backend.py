@@ -663,6 +663,18 @@ async def test_a_cache_that_does_not_fit_the_memory_stops_the_start(
         await backend.start()
 
 
+@pytest.mark.parametrize("error", [OSError("libcudart.so"), TypeError("no such argument")])
+async def test_an_engine_that_cannot_be_made_stops_the_start(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any) -> Engine:
+        raise error
+
+    monkeypatch.setattr("adapters.local.backend.Engine", fail)
+    with pytest.raises(BackendFailed, match=r"cannot set up the cache: (libcudart|no such)"):
+        await LocalBackend(small_config).start()
+
+
 async def test_loading_reports_its_progress(small_config: BackendConfig) -> None:
     stages: list[tuple[str, float]] = []
     backend = LocalBackend(

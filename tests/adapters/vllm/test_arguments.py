@@ -52,6 +52,12 @@ def test_statistics_can_be_turned_on(checkpoint_folder: Path, name: str, value: 
     assert arguments.disable_log_stats is (value == "true")
 
 
+@pytest.mark.parametrize("name", ["model", "config", "help"])
+def test_what_would_pass_by_the_checks_is_refused(checkpoint_folder: Path, name: str) -> None:
+    with pytest.raises(BackendFailed, match=f"{name} cannot be an engine argument"):
+        engine_arguments(str(checkpoint_folder), {name: "true"})
+
+
 def test_a_field_of_an_argument_is_set_by_its_own_name(checkpoint_folder: Path) -> None:
     options = {"structured_outputs_config.backend": "xgrammar"}
     arguments = engine_arguments(str(checkpoint_folder), options)

@@ -1,6 +1,7 @@
 from itertools import count
 
 import pytest
+from llguidance import LLParserLimits
 
 from harmony.tokenizer import encode, encode_with_control
 from harmony.vocab import VOCAB_SIZE
@@ -36,8 +37,8 @@ def test_a_sampling_is_followed_for_a_limited_time() -> None:
 
 
 def test_a_grammar_that_is_too_complex_ends_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    few = masks.LLParserLimits(step_max_items=1, step_lexer_fuel=1, verbose_errors=False)
-    monkeypatch.setattr(masks, "_LIMITS", few)
+    few = LLParserLimits(step_max_items=1, step_lexer_fuel=1, verbose_errors=False)
+    monkeypatch.setattr(masks, "LIMITS", few)
     assert permitted("start: /(a|b)*c/", encode("abc")) == Permitted(())
 
 

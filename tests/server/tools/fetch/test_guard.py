@@ -1,21 +1,17 @@
 """No private address is reached, however it is spelled, resolved or redirected to."""
 
 import asyncio
-import ssl
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpcore
 import httpx
 import httpx2
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from server.tools.fetch.errors import BlockedTarget, FetchError, Unreachable
 from server.tools.fetch.guard import Guard, GuardedBackend, SystemResolver, guard_transport
 from server.tools.fetch.urls import FetchPolicy, parse_domains
+from tests.certificates import certificates
 from tests.server.tools.fetch.conftest import Network
 from tests.server.tools.fetch.network import PRIVATE, PUBLIC, answer
 
@@ -279,32 +275,6 @@ async def serve_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
     writer.write(answer("secure", Connection="close"))
     await writer.drain()
     writer.close()
-
-
-def certificates(name: str, folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """The contexts of a server with a certificate for the name, and of a client that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(pem))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    return server, ssl.create_default_context(cafile=str(folder / "cert.pem"))
 
 
 async def test_a_guarded_transport_of_httpx2_is_guarded(network: Network) -> None:
