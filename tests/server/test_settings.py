@@ -283,6 +283,8 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
         ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
         ({"search": ["gogle"]}, "search: Value error, 'gogle' is no search provider; there are"),
+        ({"search": ["searxng"]}, "search: Value error, searxng needs a URL, as in searxng:http"),
+        ({"search": ["brave:foo"]}, "search: Value error, brave needs a URL, as in brave:http"),
         ({"fetch_allow_private": ["x"]}, "fetch_allow_private: Value error, 'x' does not appear"),
         ({"fetch_allow_domain": ["a:b"]}, "fetch_allow_domain: Value error, 'a:b' is not a domain"),
         ({"egress_proxy": "proxy:1"}, "egress_proxy: Value error, the proxy is a URL such as"),

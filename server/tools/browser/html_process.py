@@ -26,6 +26,9 @@ SECONDS = 5.0
 SMALL = 4096
 """Characters of a page that no process is needed for: at worst it takes a few milliseconds."""
 _MOST_IDLE = 2
+_MOST_KEPT = 1 << 19
+"""Characters of a page after which a process is kept: larger ones leave it with more than 50 MB,
+which it does not return to the system."""
 _MEMORY = 2 << 30
 _BROKEN = (OSError, asyncio.IncompleteReadError)
 """What is raised where a process has ended."""
@@ -66,7 +69,7 @@ class HtmlProcesses:
         except BaseException:
             await _kill(process)
             raise
-        if len(self._idle) < _MOST_IDLE:
+        if len(self._idle) < _MOST_IDLE and len(html) <= _MOST_KEPT:
             self._idle.append(process)
         else:
             await _kill(process)

@@ -140,10 +140,10 @@ def without_links(text: str) -> str:
     )
 
 
-def link_at(lines: Sequence[str], number: int) -> int | None:
-    """The id of the last link that begins in a line or before it; None if there is none."""
-    for line in reversed(lines[: number + 1]):
-        ids = re.findall(r"【(\d+)†", line)
+def link_at(lines: Sequence[str], number: int) -> tuple[int, int] | None:
+    """The last link that begins in a line or before it: its id and line; None if there is none."""
+    for line in reversed(range(min(number + 1, len(lines)))):
+        ids = re.findall(r"【(\d+)†", lines[line])
         if ids:
-            return int(ids[-1])
+            return int(ids[-1]), line
     return None

@@ -41,9 +41,14 @@ class Page:
     links: tuple[str, ...] = ()
 
     @property
+    def characters(self) -> int:
+        """The characters of its text and its links."""
+        return len(self.text) + sum(map(len, self.links))
+
+    @property
     def size(self) -> int:
         """Approximate bytes in memory."""
-        return 2 * len(self.text) + sum(map(len, self.links)) + 1024
+        return self.characters + len(self.text) + 1024
 
     def to_json(self) -> dict[str, Any]:
         """The page as JSON."""

@@ -18,6 +18,7 @@ _MEMORY = 1 << 30
 _MOST_PAGES = 300
 _MOST_CHARACTERS = 2_000_000
 _MOST_TITLE = 1000
+_UNREADABLE = "the PDF file cannot be read"
 _NEEDED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "PYTHONPATH")
 _COMMAND = (sys.executable, "-P", str(Path(__file__).resolve()))
 
@@ -37,9 +38,16 @@ class PdfText:
 async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
     """The text of a PDF file. Raises UnreadablePdf."""
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *_COMMAND, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL, env=_environment()
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *_COMMAND,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=_environment(),
+        )
+    except OSError as error:
+        raise UnreadablePdf(_UNREADABLE) from error
     try:
         async with asyncio.timeout(seconds):
             output, _ = await process.communicate(body)
@@ -66,6 +74,8 @@ def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
         )
     except subprocess.TimeoutExpired as error:
         raise UnreadablePdf("the PDF file takes too long to read") from error
+    except OSError as error:
+        raise UnreadablePdf(_UNREADABLE) from error
     return _parsed(process.returncode, process.stdout)
 
 
@@ -76,7 +86,7 @@ def _environment() -> dict[str, str]:
 
 def _parsed(status: int | None, output: bytes) -> PdfText:
     if status != 0:
-        raise UnreadablePdf("the PDF file cannot be read")
+        raise UnreadablePdf(_UNREADABLE)
     data = json.loads(output)
     return PdfText(data["title"], tuple(data["pages"]))
 

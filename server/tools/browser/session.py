@@ -186,17 +186,30 @@ class BrowserSession:
                 return self._loading(opening, url)
             action = {"type": "open_page", "url": url or None}
             return Step(action, lambda: self._scroll(opening, cursor, action))
-        if opening.link >= len(entry.page.links):
+        if entry.kind == "find":
+            return self._opening_match(opening, entry)
+        if entry.is_dropped:
+            return Step(_NO_ACTIONS["open"], lambda: self._follow_again(opening, cursor))
+        return self._following(opening, entry)
+
+    def _opening_match(self, opening: Open, found: Entry) -> Step:
+        if opening.link >= len(found.lines):
             raise UsageError(f"Invalid link id `{opening.link}`.")
-        url = entry.page.links[opening.link]
-        if entry.kind != "find":
-            return self._loading(opening, url)
         line = opening.line
         if line < 0:
-            line = max(0, entry.lines[opening.link] - MATCH_LINES)
+            line = max(0, found.lines[opening.link] - MATCH_LINES)
         target = Open(line=line, lines=opening.lines)
-        action = {"type": "open_page", "url": url or None}
-        return Step(action, lambda: self._scroll(target, entry.source, action))
+        action = {"type": "open_page", "url": self._source(found).page.url or None}
+        return Step(action, lambda: self._scroll(target, found.source, action))
+
+    def _following(self, opening: Open, entry: Entry) -> Step:
+        if opening.link >= len(entry.page.links):
+            raise UsageError(f"Invalid link id `{opening.link}`.")
+        return self._loading(opening, entry.page.links[opening.link])
+
+    async def _follow_again(self, opening: Open, cursor: int) -> Outcome:
+        """Follow a link of a page whose links were dropped with its text."""
+        return await self._following(opening, await self._entry(cursor)).work()
 
     def _source(self, entry: Entry) -> Entry:
         """The entry of the page itself, for a page of find results."""

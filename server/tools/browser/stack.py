@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from server.tools.base import Citation
-from server.tools.browser.lines import link_at, wrap
+from server.tools.browser.lines import MATCH_LINES, link_at, wrap
 from server.tools.browser.page import Page, page_from_json
 
 MOST_STORED = 512 * 1024
 """Characters of pages that are stored with an answer. Older pages keep their URL and title only."""
-MOST_OPEN = 4 << 20
+MOST_OPEN = 2 << 20
 """Characters of pages in memory while an answer runs."""
 _VERSION = 1
 
@@ -82,24 +82,39 @@ class PageStack:
     def cite(self, cursor: int, line: int | None = None) -> Citation | None:
         """The source behind a citation marker.
 
-        For a page of search results it is the result at the line; None where there is no source.
+        For a page of search results it is the result at the line; for a page of find results, what
+        the line that was found is cited as. None where there is no source.
         """
         if not 0 <= cursor < len(self._entries):
             return None
         entry = self._entries[cursor]
-        if entry.kind == "find":
-            return self.cite(entry.source)
         if entry.kind == "page":
             return Citation(entry.page.url, entry.page.title)
-        if line is None or entry.is_dropped:
+        if entry.kind == "find":
+            return self.cite(entry.source, None if line is None else self._found(cursor, line))
+        link = None if line is None else self._link_at(cursor, line)
+        return None if link is None else Citation(entry.page.links[link[0]], entry.titles[link[0]])
+
+    def _found(self, cursor: int, line: int) -> int | None:
+        """The line of the searched page that a line of find results shows; None if it shows none.
+
+        The lines of a match stand below its link.
+        """
+        link = self._link_at(cursor, line)
+        if link is None:
             return None
+        match, first = link
+        below = min(max(line - first - 1, 0), MATCH_LINES - 1)
+        return self._entries[cursor].lines[match] + below
+
+    def _link_at(self, cursor: int, line: int) -> tuple[int, int] | None:
+        """The link that a line of results belongs to: its id and line; None if there is none."""
+        page = self._entries[cursor].page
         lines = self._lines.get(cursor)
         if lines is None:
-            lines = self._lines[cursor] = wrap(entry.page.text)
+            lines = self._lines[cursor] = wrap(page.text)
         link = link_at(lines, line)
-        if link is None or link >= len(entry.page.links):
-            return None
-        return Citation(entry.page.links[link], entry.titles[link])
+        return link if link is not None and link[0] < len(page.links) else None
 
     def to_json(self) -> dict[str, Any] | None:
         """The stack as JSON, bounded; None if it is empty."""
@@ -129,7 +144,7 @@ def _within(entries: list[Entry], limit: int) -> Iterator[Entry]:
         page = entry.page
         if id(page) in counted or id(page) in dropped:
             continue
-        used += page.size
+        used += page.characters
         if used > limit and entry is not entries[-1]:
             dropped[id(page)] = Page(page.url, page.title, "")
         else:

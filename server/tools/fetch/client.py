@@ -171,7 +171,8 @@ class FetchClient:
                 return await self._follow(url, permits)
         except (TimeoutError, httpx.TimeoutException) as error:
             raise FetchTimeout("the page took too long to load") from error
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, ValueError) as error:
+            # httpx lets errors of `idna` and of `urllib` through.
             raise BlockedTarget("the URL is not valid") from error
         except httpx.HTTPError as error:
             # Its own words name hosts and addresses.

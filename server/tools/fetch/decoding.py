@@ -12,6 +12,8 @@ ACCEPTED = "gzip, deflate"
 _MOST_RATIO = 200
 _FREE_BYTES = 1 << 20  # below this size any ratio is harmless
 _STEP = 1 << 16
+_GZIP = b"\x1f\x8b"
+"""How each member of a gzip body begins."""
 
 
 async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> bytes:
@@ -43,6 +45,7 @@ class _Decoder:
         # 32: the header says whether it is gzip or zlib.
         self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
         self._is_new = True
+        self._after = b""  # the beginning of what follows the last member
 
     def pieces(self, chunk: bytes) -> Iterator[bytes]:
         """The decoded pieces of a chunk, each of a bounded size."""
@@ -65,6 +68,8 @@ class _Decoder:
 
     def _step(self, data: bytes) -> tuple[bytes, bytes]:
         """At most `_STEP` decoded bytes, and the data that is left."""
+        if self._zlib.eof:
+            return b"", self._next_member(data)
         try:
             piece = self._zlib.decompress(data, _STEP)
         except zlib.error as error:
@@ -75,4 +80,15 @@ class _Decoder:
             self._is_new = False
             return self._step(data)
         self._is_new = False
-        return piece, self._zlib.unconsumed_tail
+        # Once the data has ended, the unconsumed tail is not emptied any more.
+        return piece, self._zlib.unused_data if self._zlib.eof else self._zlib.unconsumed_tail
+
+    def _next_member(self, data: bytes) -> bytes:
+        """Begin another member, and return its data; nothing where padding follows the last one."""
+        data = self._after + data
+        if not data.startswith(_GZIP):
+            self._after = data[: len(_GZIP)]
+            return b""
+        self._zlib = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._after = b""
+        return data

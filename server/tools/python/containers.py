@@ -88,6 +88,10 @@ class ContainerService:
         # Held while an owner's containers are counted and one is added. Gateways that share the
         # store do not wait for each other.
         self._creating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Held while files of a container and their rows are changed, or both are read: an upload
+        # without a row would be taken for a file of code, and a row without its file for a removed
+        # one.
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # The containers whose sessions may be open, and the uploads that each was given.
         self._opened: dict[str, set[str]] = {}
         self._is_started = False
@@ -222,9 +226,10 @@ class ContainerService:
         """Delete a file of the owner's container. Raises NotFound."""
         container, file = await self._container_and_file(owner, container_id, file_id)
         await self._opened_session(container)
-        with translated(), suppress(NoSuchFile):
-            await self.sandbox.delete(container.id, file.path)
-        await self._store.change_files(container.id, (), [file.id])
+        async with self._lock_of_files(container.id):
+            with translated(), suppress(NoSuchFile):
+                await self.sandbox.delete(container.id, file.path)
+            await self._store.change_files(container.id, (), [file.id])
 
     async def _container_and_file(
         self, owner: str, container_id: str, file_id: str
@@ -296,14 +301,15 @@ class ContainerService:
         The container must be in use.
         """
         use = self._uses[container_id]
-        listing = await self.sandbox.files(container_id)
-        if listing == use.listing:
-            return ()
-        known = await self._store.files(container_id)
-        found = changes(container_id, known, listing, int(self._now()))
-        if found.written or found.removed:
-            await self._store.change_files(container_id, found.written, found.removed)
-        use.listing = listing
+        async with self._lock_of_files(container_id):
+            listing = await self.sandbox.files(container_id)
+            if listing == use.listing:
+                return ()
+            known = await self._store.files(container_id)
+            found = changes(container_id, known, listing, int(self._now()))
+            if found.written or found.removed:
+                await self._store.change_files(container_id, found.written, found.removed)
+            use.listing = listing
         return found.written
 
     # Expiry
@@ -426,22 +432,26 @@ class ContainerService:
         *,
         origin: str | None = None,
     ) -> ContainerFile:
-        with translated():
-            written = await self.sandbox.write(container_id, path, content)
-        file = ContainerFile(
-            new_id("cfile"),
-            container_id,
-            path,
-            written.size,
-            "user",
-            int(self._now()),
-            written.modified,
-            origin,
-        )
-        await self._store.change_files(container_id, [file])
+        async with self._lock_of_files(container_id):
+            with translated():
+                written = await self.sandbox.write(container_id, path, content)
+            file = ContainerFile(
+                new_id("cfile"),
+                container_id,
+                path,
+                written.size,
+                "user",
+                int(self._now()),
+                written.modified,
+                origin,
+            )
+            await self._store.change_files(container_id, [file])
         if origin is not None:
             self._opened.setdefault(container_id, set()).add(origin)
         return file
+
+    def _lock_of_files(self, container_id: str) -> asyncio.Lock:
+        return self._changing.setdefault(container_id, asyncio.Lock())
 
 
 class _Use:

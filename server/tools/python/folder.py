@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from server.tools.file_names import is_utf8
-from server.tools.python.sandbox import MOST_LISTED, FileTooLarge, NoSuchFile, SandboxFile
+from server.tools.python.sandbox import MOST_LISTED, NoSuchFile, SandboxFile
 
 _DEEPEST = 64
 """Folders in folders. Deeper ones are over the limit, whatever they hold."""
@@ -110,11 +110,9 @@ def remove(folder: Path) -> None:
 class Upload:
     """A file that is being written. What was there is replaced by `finish` alone."""
 
-    def __init__(self, folder: Path, path: str, most: int, user: int | None) -> None:
-        """most: the bytes that it may have. user: its owner. Raises NoSuchFile."""
-        self._folder = folder
-        self._path = path
-        self._left = most
+    def __init__(self, folder: Path, path: str, user: int | None) -> None:
+        """user: its owner. Raises NoSuchFile."""
+        self.path = path
         self._partial = f".{secrets.token_hex(8)}.part"
         with ExitStack() as opened:
             with _parent(folder, path, make=user) as (parent, _):
@@ -128,24 +126,21 @@ class Upload:
             opened.pop_all()
 
     def write(self, content: bytes) -> None:
-        """Append. Raises FileTooLarge."""
-        self._left -= len(content)
-        if self._left < 0:
-            raise FileTooLarge(self._path)
+        """Append."""
         view = memoryview(content)
         while view:
             view = view[os.write(self._file, view) :]
 
     def finish(self) -> SandboxFile:
         """Put the file in its place. Raises NoSuchFile where a folder is."""
-        name = self._path.rpartition("/")[2]
+        name = self.path.rpartition("/")[2]
         try:
             os.rename(self._partial, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
         except OSError as error:
-            raise NoSuchFile(self._path) from error
+            raise NoSuchFile(self.path) from error
         self._partial = ""
         status = os.fstat(self._file)
-        return SandboxFile(self._path, status.st_size, status.st_mtime_ns)
+        return SandboxFile(self.path, status.st_size, status.st_mtime_ns)
 
     def close(self) -> None:
         """Free what it uses; an unfinished file is deleted."""

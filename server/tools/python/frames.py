@@ -19,6 +19,10 @@ LEAST = 1 << 10
 """Bytes of the limit that an image, a result or a traceback takes at least."""
 SMALL_FRAME = 1 << 10
 """Bytes of the largest frame that may be a cell's last one."""
+_LEAST_FRAME = 16
+"""Bytes of the smallest frame. All that the worker writes are larger."""
+_LAST = b'{"event": "end"'
+"""How the last frame of a cell begins."""
 _FRAMES = 8
 """Bytes of frames that are decoded for each byte of output. JSON writes a character of one byte as
 six, and one of four bytes as twelve."""
@@ -50,7 +54,7 @@ class FrameReader:
         self._buffer += content
         while len(self._buffer) >= 4:
             size = int.from_bytes(self._buffer[:4], "big")
-            if size > MOST_FRAME:
+            if not _LEAST_FRAME <= size <= MOST_FRAME:
                 raise InvalidFrame(f"a frame of {size} bytes")
             if len(self._buffer) < 4 + size:
                 return
@@ -152,17 +156,22 @@ class Budget:
 
     An image, a result and a traceback count for LEAST bytes at least: each is an event of its own,
     so that many small ones would take much more than their bytes. Frames count whatever is kept of
-    them: each large one blocks the server for as long as it takes to decode it.
+    them, since each one blocks the server for as long as it takes to decode it: large ones by their
+    bytes, and small ones by their number, so that these can still be read after too large images.
     """
 
     def __init__(self, most: int) -> None:
         self._left = most
-        self._frames = max(_FRAMES * most, MOST_FRAME)
+        self._large_frames = max(_FRAMES * most, MOST_FRAME)
+        self._small_frames = most // LEAST + 1
 
-    def take_frame(self, size: int) -> bool:
-        """Whether a frame of so many bytes is to be decoded: it may be the last, or be kept."""
-        self._frames -= size
-        return size <= SMALL_FRAME or (self._left > 0 and self._frames >= 0)
+    def take_frame(self, frame: bytes) -> bool:
+        """Whether a frame is to be decoded: it may be the last, or be kept."""
+        if len(frame) > SMALL_FRAME:
+            self._large_frames -= len(frame)
+            return self._left > 0 and self._large_frames >= 0
+        self._small_frames -= 1
+        return frame.startswith(_LAST) or (self._left > 0 and self._small_frames >= 0)
 
     def take(self, event: OutputText | OutputImage) -> OutputText | OutputImage | None:
         """The event as far as it is within the limit; None if nothing is left of it."""

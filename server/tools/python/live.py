@@ -277,7 +277,7 @@ class _Cell:
 
     def event(self, frame: bytes) -> CellEvent | None:
         """The event of a frame; None for one of which nothing would be kept."""
-        return event_of(parse(frame), self.id) if self._budget.take_frame(len(frame)) else None
+        return event_of(parse(frame), self.id) if self._budget.take_frame(frame) else None
 
     def within(self, event: OutputText | OutputImage | None) -> list[CellEvent]:
         """The event as far as it is within the limit of output."""

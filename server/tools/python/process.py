@@ -26,6 +26,7 @@ from server.tools.python.process_limits import environment, kernel_limits, usabl
 from server.tools.python.sandbox import (
     SESSION_ID,
     CellEvent,
+    FileTooLarge,
     NoSuchSession,
     OutputText,
     SandboxFile,
@@ -181,12 +182,11 @@ class ProcessSandbox:
         record = self._get(session)
         with ExitStack() as opened:
             async with record.moving:
-                upload = await completed(asyncio.to_thread(_upload, record, path, opened))
+                uploaded = record.uploaded
+                upload, left = await completed(asyncio.to_thread(_upload, record, path, opened))
                 record.uploads += 1
             try:
-                async for chunk in content:
-                    await completed(asyncio.to_thread(upload.write, chunk))
-                return await completed(asyncio.to_thread(upload.finish))
+                return await _receive(record, upload, content, uploaded + left)
             finally:
                 record.uploads -= 1
 
@@ -425,12 +425,37 @@ def _open(folder: Path, path: str, opened: ExitStack) -> int:
     return file
 
 
-def _upload(record: Session, path: str, opened: ExitStack) -> files_of.Upload:
-    """An upload into the session's folder. opened: closes it, as `_open` describes."""
+def _upload(record: Session, path: str, opened: ExitStack) -> tuple[files_of.Upload, int]:
+    """An upload into the session's folder, and the bytes that the limit leaves to all uploads.
+
+    opened: closes it, as `_open` describes.
+    """
     left = record.limits.disk - files_of.usage(record.folder, record.limits.disk)
-    upload = files_of.Upload(record.data, path, left, record.user)
+    upload = files_of.Upload(record.data, path, record.user)
     opened.callback(upload.close)
-    return upload
+    return upload, left
+
+
+async def _receive(
+    record: Session, upload: files_of.Upload, content: AsyncIterator[bytes], most: int
+) -> SandboxFile:
+    """Write an upload. Raises FileTooLarge once the session's uploads have more than `most` bytes.
+
+    Those that are received at once share what the limit leaves, and a failed one gives back its
+    part.
+    """
+    size = 0
+    try:
+        async for chunk in content:
+            size += len(chunk)
+            record.uploaded += len(chunk)
+            if record.uploaded > most:
+                raise FileTooLarge(upload.path)
+            await completed(asyncio.to_thread(upload.write, chunk))
+        return await completed(asyncio.to_thread(upload.finish))
+    except BaseException:
+        record.uploaded -= size
+        raise
 
 
 def _empty_folders(record: Session) -> Folders:

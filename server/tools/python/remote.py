@@ -102,14 +102,20 @@ class RemoteSandbox:
         body = {"code": code, "timeout": timeout}
         async with self._open("POST", _path(session, "cells"), json=body) as response:
             lines = response.aiter_lines()
+            has_begun = False
             try:
                 async for line in lines:
                     if line:
                         event = decode_event(line)
+                        has_begun = True
                         yield event
                         if isinstance(event, CellEnd):
                             return
                 reason = "the sandbox ended its answer too early"
+            except SandboxError as error:
+                if not has_begun:
+                    raise
+                reason = f"the sandbox failed: {error}"
             except (httpx.HTTPError, ValueError) as error:
                 reason = f"the sandbox failed: {type(error).__name__}"
             yield CellEnd("died", reason)

@@ -5,7 +5,8 @@
     PUT    /sessions/{session}                make a session; the body has its limits
     POST   /sessions/{session}                find one that was made; the body has its limits
     DELETE /sessions/{session}                close it
-    POST   /sessions/{session}/cells          run `code` for `timeout` seconds; JSON lines
+    POST   /sessions/{session}/cells          run `code` for `timeout` seconds; JSON lines, of which
+                                              the last one may be an error
     GET    /sessions/{session}/files          its files
     GET, PUT, DELETE /sessions/{session}/files/{path}
 
@@ -143,10 +144,10 @@ async def _close(sandbox: PythonSandbox, request: Request) -> Response:
 
 async def _run(sandbox: PythonSandbox, request: Request) -> Response:
     asked = decode_cell(await _json(request))
-    cell = _Cell(sandbox.run(request.path_params["session"], asked.code, asked.timeout))
-    # An error comes before the first event, and has a status of its own.
-    first = await cell.next()
-    return StreamingResponse(cell.lines(first), media_type="application/x-ndjson")
+    events = sandbox.run(request.path_params["session"], asked.code, asked.timeout)
+    # The answer begins at once, also where the session has to wait: until then, nobody would notice
+    # that the client leaves.
+    return StreamingResponse(_lines(events), media_type="application/x-ndjson")
 
 
 async def _files(sandbox: PythonSandbox, request: Request) -> Response:
@@ -192,49 +193,44 @@ async def _body(request: Request) -> bytearray:
     return body
 
 
-class _Cell:
-    """Runs a cell in a task of its own, so that it is interrupted in order when its client leaves:
-    in the task of the answer, every wait would be cancelled."""
+async def _lines(events: AsyncGenerator[CellEvent, None]) -> AsyncIterator[bytes]:
+    """The events of a cell as lines; an empty one where it is silent; what it raised as the last.
 
-    def __init__(self, events: AsyncGenerator[CellEvent, None]) -> None:
-        self._events = events
-        self._queue: asyncio.Queue[CellEvent | Exception | None] = asyncio.Queue(maxsize=16)
-        self._task = asyncio.create_task(self._drive())
+    The cell runs in a task of its own, so that it is interrupted in order when its client leaves:
+    in the task of the answer, every wait would be cancelled.
+    """
+    queue: asyncio.Queue[CellEvent | SandboxError | None] = asyncio.Queue(maxsize=16)
+    driving = asyncio.create_task(_drive(events, queue))
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(ALIVE_SECONDS):
+                    event = await queue.get()
+            except TimeoutError:
+                yield b"\n"
+                continue
+            if event is None:
+                return
+            yield encode_event(event)
+    finally:
+        driving.cancel()
 
-    async def next(self) -> CellEvent | None:
-        """The next event; None after the last one. Raises what the sandbox raised."""
-        try:
-            event = await self._queue.get()
-        except BaseException:
-            self._task.cancel()
-            raise
-        if isinstance(event, Exception):
-            raise event
-        return event
 
-    async def lines(self, event: CellEvent | None) -> AsyncIterator[bytes]:
-        """The lines of the events, beginning with one that has come already."""
-        try:
-            while event is not None:
-                yield encode_event(event)
-                waiting = asyncio.ensure_future(self.next())
-                while not (await asyncio.wait({waiting}, timeout=ALIVE_SECONDS))[0]:
-                    yield b"\n"
-                event = waiting.result()
-        finally:
-            self._task.cancel()
-
-    async def _drive(self) -> None:
-        try:
-            async for event in self._events:
-                await self._queue.put(event)
-        except SandboxError as error:
-            await self._queue.put(error)
-        except Exception as error:
-            # Without an entry in the queue, the request would never be answered.
-            name = type(error).__name__
-            logger.error("a cell failed: %s", name)
-            await self._queue.put(SandboxUnavailable(f"the cell failed: {name}"))
-        finally:
-            await self._events.aclose()
-        await self._queue.put(None)
+async def _drive(
+    events: AsyncGenerator[CellEvent, None],
+    queue: "asyncio.Queue[CellEvent | SandboxError | None]",
+) -> None:
+    """Run a cell. Its events go to the queue, then what it raised, then None."""
+    try:
+        async for event in events:
+            await queue.put(event)
+    except SandboxError as error:
+        await queue.put(error)
+    except Exception as error:
+        # Without an entry in the queue, the answer would never end.
+        name = type(error).__name__
+        logger.error("a cell failed: %s", name)
+        await queue.put(SandboxUnavailable(f"the cell failed: {name}"))
+    finally:
+        await events.aclose()
+    await queue.put(None)

@@ -16,7 +16,8 @@ class Session:
 
     folder: holds its folders. user: who owns them; None: this server's user. live: its process.
     ran: whether it may have had a process before. lost: whether its variables were lost since its
-    last cell. lock: held by the cell that runs. moving: held while its files are listed, opened,
+    last cell. uploads: those that are received. uploaded: the bytes of all uploads but failed ones,
+    ever. lock: held by the cell that runs. moving: held while its files are listed, opened,
     moved or deleted, while a process starts until `live` has it, and while the session or its
     process is ended. held: the lock of a folder that no session has yet.
 
@@ -32,6 +33,7 @@ class Session:
     lost: bool = False
     closed: bool = False
     uploads: int = 0
+    uploaded: int = 0
     used: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)

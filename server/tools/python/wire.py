@@ -127,9 +127,11 @@ def decode_files(body: Any) -> list[SandboxFile]:
     return [decode_file(each) for each in body]
 
 
-def encode_event(event: CellEvent) -> bytes:
-    """The event as a line."""
+def encode_event(event: CellEvent | SandboxError) -> bytes:
+    """The event, or what the cell raised, as a line."""
     match event:
+        case SandboxError():
+            fields = {"type": "error", **encode_error(event)[1]}
         case OutputText(stream, text):
             fields = {"type": "text", "stream": stream, "text": text}
         case OutputImage(media_type, data):
@@ -141,8 +143,10 @@ def encode_event(event: CellEvent) -> bytes:
 
 
 def decode_event(line: str) -> CellEvent:
-    """The event of a line. Raises ValueError."""
+    """The event of a line. Raises ValueError, and the SandboxError of a line that has one."""
     match decode_json(line):
+        case {"type": "error", **body}:
+            raise decode_error(body, 500)
         case {
             "type": "text",
             "stream": "stdout" | "stderr" | "result" | "error" as stream,

@@ -18,15 +18,22 @@ class SearchError(Exception):
     """A provider failed. The message names neither keys nor queries; the model reads it.
 
     retryable: whether a second attempt may succeed soon. retry_after: seconds that the provider
-    asked for, None if it did not.
+    asked for, None if it did not. of_query: whether it refused this query, so that it may answer
+    others.
     """
 
     def __init__(
-        self, message: str, *, retryable: bool = False, retry_after: float | None = None
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        of_query: bool = False,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.retry_after = retry_after
+        self.of_query = of_query
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,8 +151,10 @@ class _Link:
         raise AssertionError("an attempt returns or raises")
 
     def _count(self, error: SearchError) -> None:
-        self._failures += 1
         logger.warning("search: %s", error)
+        if error.of_query:  # else one client's queries could turn the search off for all
+            return
+        self._failures += 1
         if error.retry_after is not None and error.retry_after > _MOST_WAIT:
             self._closed_until = self._clock() + min(error.retry_after, 10 * _PAUSE)
         elif self._failures >= _FAILURES:

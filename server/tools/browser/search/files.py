@@ -51,7 +51,7 @@ class FilesProvider:
     is_local = True
 
     def __init__(self, options: ProviderOptions) -> None:
-        folder = Path(options.argument).expanduser() if options.argument else packaged.docs_folder()
+        folder = _expanded(options.argument) if options.argument else packaged.docs_folder()
         self._folder = folder.resolve() if folder is not None else None
         name = packaged.LABEL if not options.argument else Path(options.argument).resolve().name
         self.document_host = re.sub(r"[^\w.\-]+", "-", name.lower()).strip("-") or "files"
@@ -177,3 +177,11 @@ class FilesProvider:
     @staticmethod
     async def _run(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(threads, work)
+
+
+def _expanded(folder: str) -> Path:
+    """The folder, where `~` begins the path of a home. Raises ValueError for an unknown user's."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"the folder {folder!r} is in the home of an unknown user") from error

@@ -37,8 +37,14 @@ def create(
 
 
 def check(spec: str) -> str:
-    """The text, if it names a provider. Raises ValueError."""
-    _entry(spec.partition(":")[0])
+    """The text, if it names a provider, and the argument is valid. Raises ValueError.
+
+    Arguments of third parties are for them to check when the provider is made.
+    """
+    name = spec.partition(":")[0]
+    _entry(name)
+    if name in _BUILT_IN:
+        _create(spec, {}, None, None)
     return spec
 
 

@@ -41,7 +41,10 @@ _MOST_ASKED = 20
 """Results that one request of Brave or Tavily may ask for."""
 _MOST_SITES = 10
 """Domains that are written into a query; the rest is filtered in the results."""
+_MOST_QUERY = 400
+"""Characters of a query of Brave or Tavily."""
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
+_OF_QUERY = frozenset({400, 413, 414, 422})
 _MEANINGS = {
     401: "its key is not valid",
     402: "its plan is used up",
@@ -66,7 +69,7 @@ class HttpProvider(ABC):
 
     def __init__(self, options: ProviderOptions) -> None:
         self._url = (options.argument or self.url).rstrip("/")
-        if not self._url.startswith(("http://", "https://")):
+        if not self._url.startswith(("http://", "https://")) or not hostname(self._url):
             raise ValueError(f"{self.name} needs a URL, as in {self.name}:http://localhost:8080")
         self._key = next(
             (key for name in self.variables if (key := options.environment.get(name))), ""
@@ -155,6 +158,7 @@ class HttpProvider(ABC):
             f"{self.name} failed: {meaning}",
             retryable=status in _RETRYABLE,
             retry_after=_seconds(response.headers),
+            of_query=status in _OF_QUERY,
         )
 
     def _post(self, path: str, body: Mapping[str, Any], **headers: str) -> httpx.Request:
@@ -213,7 +217,7 @@ class BraveProvider(HttpProvider):
 
     def request(self, query: SearchQuery) -> httpx.Request:
         words = _with_sites(query).split()[:50]
-        params = {"q": " ".join(words)[:400], "count": str(min(query.count, _MOST_ASKED))}
+        params = {"q": " ".join(words)[:_MOST_QUERY], "count": str(min(query.count, _MOST_ASKED))}
         if query.location.country:
             params["country"] = query.location.country
         headers = {"X-Subscription-Token": self._key, "Cache-Control": "no-cache"}
@@ -233,7 +237,7 @@ class TavilyProvider(HttpProvider):
 
     def request(self, query: SearchQuery) -> httpx.Request:
         body = {
-            "query": query.text,
+            "query": query.text[:_MOST_QUERY],
             "max_results": min(query.count, _MOST_ASKED),
             "include_domains": query.allowed_domains[:300],
             "exclude_domains": query.blocked_domains[:150],

@@ -146,6 +146,16 @@ async def test_a_pdf_file_that_takes_too_long_is_an_error() -> None:
         pdf.extract_blocking(documents.pdf("x"), seconds=0.001)
 
 
+async def test_a_pdf_file_is_not_read_where_no_process_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pdf, "_COMMAND", ("/no/such/program",))
+    with pytest.raises(UnsupportedBody, match="cannot be read"):
+        await page_of(documents.pdf("x"), "application/pdf")
+    with pytest.raises(pdf.UnreadablePdf, match="cannot be read"):
+        pdf.extract_blocking(documents.pdf("x"))
+
+
 async def test_the_process_ends_when_nobody_waits() -> None:
     task = asyncio.create_task(pdf.extract(documents.pdf("x")))
     await asyncio.sleep(0)

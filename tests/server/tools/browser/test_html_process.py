@@ -45,6 +45,14 @@ async def test_a_process_converts_one_page_after_another(processes: HtmlProcesse
     assert processes._idle == [process]
 
 
+async def test_a_process_is_not_kept_after_a_large_page(processes: HtmlProcesses) -> None:
+    await processes.convert(LARGE, URL)
+    (process,) = processes._idle
+    await processes.convert(f"<!--{' ' * (1 << 19)}-->", URL)
+    assert not processes._idle
+    assert process.returncode is not None
+
+
 async def test_pages_at_once_have_processes_of_their_own(processes: HtmlProcesses) -> None:
     texts = [f"{LARGE}{number}" for number in range(3)]
     pages = await asyncio.gather(*(processes.convert(text, URL) for text in texts))

@@ -93,4 +93,10 @@ def test_at_most_fifty_matches_are_shown() -> None:
 
 def test_the_link_of_a_line_is_found() -> None:
     lines = ["", "  * 【0†A†a.example】 summary", "goes on", "  * 【1†B†b.example】"]
-    assert [link_at(lines, number) for number in (0, 1, 2, 3, 9)] == [None, 0, 0, 1, 1]
+    assert [link_at(lines, number) for number in (0, 1, 2, 3, 9)] == [
+        None,
+        (0, 1),
+        (0, 1),
+        (1, 3),
+        (1, 3),
+    ]

@@ -547,6 +547,67 @@ async def test_a_search_page_is_cited_by_the_result_at_the_line(world: World) ->
     assert session.cite(0, 5) == Citation(world.url("/b"), "Page B")
 
 
+async def test_find_results_on_a_search_page_are_cited_by_the_result_at_the_line(
+    world: World,
+) -> None:
+    session = world.session()
+    await run(session, "search", query="x")
+    found = await run(session, "find", pattern="the first")
+    assert "L1:   * Home the first\nL2:   * Page B the second" in found.text
+    assert session.cite(1) is None
+    assert session.cite(1, 0) == session.cite(1, 1) == Citation(world.url("/"), "Home")
+    assert session.cite(1, 2) == Citation(world.url("/b"), "Page B")
+    await run(session, "find", pattern="search results", cursor=0)
+    assert session.cite(2, 1) is None
+    assert session.cite(2, 3) == Citation(world.url("/"), "Home")
+
+
+async def with_old_pages(world: World, session: BrowserSession) -> BrowserSession:
+    """The session of the next turn, which has not got the texts of the pages so far."""
+    world.pages["/long"] = answer("<p>words</p>" * 100_000)
+    await run(session, "open", id=world.url("/long"))
+    later = world.session(json.loads(json.dumps(session.state)))
+    return later
+
+
+async def test_a_link_of_an_older_page_is_opened(world: World) -> None:
+    first = world.session()
+    await run(first, "open", id=world.url("/"))
+    session = await with_old_pages(world, first)
+    result = await run(session, "open", id=0, cursor=0)
+    assert result.text.startswith("[2] Page B")
+    assert result.fields == {"action": {"type": "open_page", "url": world.url("/b")}}
+    wrong = await run(session, "open", id=7, cursor=0)
+    assert (wrong.text, wrong.failed) == ("Invalid link id `7`.", True)
+
+
+async def test_a_link_of_older_search_results_is_not_opened(world: World) -> None:
+    first = world.session()
+    await run(first, "search", query="x")
+    session = await with_old_pages(world, first)
+    assert "Search again" in (await run(session, "open", id=0, cursor=0)).text
+
+
+async def test_a_match_of_older_find_results_is_opened(world: World) -> None:
+    first = world.session()
+    await run(first, "open", id=world.url("/b"))
+    await run(first, "find", pattern="needle")
+    session = await with_old_pages(world, first)
+    result = await run(session, "open", id=0, cursor=1)
+    assert result.text.startswith(f"[3] Page B ({world.url('/b')})\n**viewing lines [398 - 402]")
+    assert (await run(session, "open", id=1, cursor=1)).text == "Invalid link id `1`."
+
+
+async def test_as_many_characters_are_stored_as_the_limit_says(world: World) -> None:
+    session = world.session()
+    for name in "xyz":
+        world.pages[f"/{name}"] = answer(f"<p>{'w' * (MOST_STORED // 2 - 1000)}</p>")
+        await run(session, "open", id=world.url(f"/{name}"))
+    state = session.state
+    assert state is not None
+    assert [bool(page["text"]) for page in state["pages"]] == [False, True, True]
+
+
 async def test_what_is_stored_is_bounded(world: World) -> None:
     session = world.session()
     await run(session, "search", query="x")

@@ -122,6 +122,27 @@ async def test_compressed_pages_are_decoded(network: Network, encoding: str) -> 
     assert (await network.client().fetch(network.url())).body == text
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("padding", [b"", b"\0", b"\0" * 50, b"\x1f", b"\r\n"])
+async def test_all_members_of_a_gzip_body_are_decoded(size: int, padding: bytes) -> None:
+    texts = (b"one " * 50_000, b"", b"two")
+    members = b"".join(map(gzip.compress, texts)) + padding
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(members), size):
+            yield members[start : start + size]
+
+    assert await read_body(chunks(), "gzip", MIB) == b"".join(texts)
+
+
+async def test_members_of_a_gzip_body_are_cut_off_together() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield gzip.compress(b"x" * 700_000) * 2
+
+    with pytest.raises(BodyTooLarge):
+        await read_body(chunks(), "gzip", MIB)
+
+
 async def test_deflate_without_a_header_is_decoded(network: Network) -> None:
     raw = zlib.compressobj(wbits=-15)
     network.pages["/"] = answer(raw.compress(b"hello") + raw.flush(), Content_Encoding="deflate")
@@ -154,6 +175,7 @@ async def test_a_bomb_is_decoded_in_small_pieces() -> None:
     [
         (b"not compressed", "gzip"),
         (gzip.compress(b"hello" * 100, mtime=0)[:-12], "gzip"),
+        (gzip.compress(b"hello", mtime=0) * 2 + b"\x1f\x8b", "gzip"),
         (b"x", "br"),
         (b"x", "zstd"),
         (gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), "gzip, gzip"),
@@ -369,6 +391,17 @@ async def test_a_client_can_be_closed_twice() -> None:
     await client.close()
 
 
-async def test_errors_are_of_one_family(network: Network) -> None:
+INVALID = ["http://[", "//[", "http://xn--/", "http://xn--a.example/", "http://a:b/"]
+
+
+@pytest.mark.parametrize("url", INVALID)
+async def test_errors_are_of_one_family(network: Network, url: str) -> None:
     with pytest.raises(FetchError):
-        await network.client().fetch("http://[")
+        await network.client().fetch(url)
+
+
+@pytest.mark.parametrize("url", INVALID)
+async def test_a_redirect_to_no_valid_url_is_an_error(network: Network, url: str) -> None:
+    network.pages["/"] = answer(status=302, Location=url)
+    with pytest.raises(FetchError):
+        await network.client().fetch(network.url())

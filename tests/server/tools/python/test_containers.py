@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, RateLimited, Unavailable
+from server.store.containers.base import ContainerFile
 from server.store.containers.memory import MemoryContainers
 from server.tools.python.container_options import ContainerOptions
 from server.tools.python.containers import ContainerLimits, ContainerService
@@ -18,6 +19,7 @@ from server.tools.python.sandbox import (
 )
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
+from tests.server.tools.python.cells import turns
 
 OPTIONS = ContainerOptions("x")
 
@@ -320,6 +322,46 @@ async def test_uploads_between_cells_are_not_taken_for_files_of_code(world: Worl
     await world.sandbox.write(container_id, "y", _content(b""))
     assert [file.path for file in await world.service.written_files(container_id)] == ["y"]
     assert await world.service.written_files(container_id) == ()
+
+
+async def test_an_upload_at_the_end_of_a_cell_keeps_its_id(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    list_files = world.sandbox.files
+    uploads: list[asyncio.Task[ContainerFile]] = []
+
+    async def files(session: str) -> list[SandboxFile]:
+        listing = await list_files(session)
+        upload = world.service.add_file("a", container_id, "x", _content(b"one"))
+        uploads.append(asyncio.create_task(upload))
+        await turns()
+        return listing
+
+    world.sandbox.files = files  # type: ignore[method-assign]
+    await world.sandbox.write(container_id, "y", _content(b""))
+    assert [file.path for file in await world.service.written_files(container_id)] == ["y"]
+    file = await uploads[0]
+    assert await world.service.file("a", container_id, file.id) == file
+
+
+async def test_a_file_that_is_deleted_at_the_end_of_a_cell_is_gone(world: World) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    file = await world.service.add_file("a", container_id, "x", _content(b"one"))
+    list_files = world.sandbox.files
+    deleting: list[asyncio.Task[None]] = []
+
+    async def files(session: str) -> list[SandboxFile]:
+        listing = await list_files(session)
+        deletion = world.service.delete_file("a", container_id, file.id)
+        deleting.append(asyncio.create_task(deletion))
+        await turns()
+        return listing
+
+    world.sandbox.files = files  # type: ignore[method-assign]
+    assert await world.service.written_files(container_id) == ()
+    await deleting[0]
+    assert await world.service.files("a", container_id) == ()
 
 
 async def test_the_end_of_an_answer_counts_as_activity(world: World) -> None:

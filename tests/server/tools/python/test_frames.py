@@ -32,10 +32,17 @@ def test_frames_are_cut_at_their_lengths() -> None:
     assert found == [{"cell": "a", "code": "1"}, {"interrupt": "a"}]
 
 
-@pytest.mark.parametrize("content", [b"\x7f\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\1{", b"\0\0\0\0"])
+@pytest.mark.parametrize("content", [b"\x7f\xff\xff\xff", b"\0\0\0\x14" + b"[" * 20])
 def test_what_is_no_frame_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidFrame):
         parsed(content)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"cell": "abc"}'])
+def test_a_frame_is_larger_than_what_the_worker_never_sends(content: bytes) -> None:
+    """It costs as much to cut off as any other: millions of them would occupy the server."""
+    with pytest.raises(InvalidFrame, match="bytes"):
+        parsed(len(content).to_bytes(4, "big") + content)
 
 
 def test_deep_json_is_refused() -> None:
@@ -166,28 +173,40 @@ def test_printed_text_counts_for_its_bytes_alone() -> None:
     assert [budget.take(event) for _ in range(4)] == [event, event, event, None]
 
 
-def test_large_frames_are_not_decoded_once_the_limit_is_reached() -> None:
+LAST = json.dumps({"event": "end", "cell": "a", "raised": False}).encode()
+SMALL, LARGE = bytes(frames.SMALL_FRAME), bytes(frames.SMALL_FRAME + 1)
+
+
+def test_once_the_limit_is_reached_only_the_last_frame_is_decoded() -> None:
     budget = Budget(3)
-    large = frames.SMALL_FRAME + 1
-    assert budget.take_frame(large)
+    assert budget.take_frame(LARGE)
     budget.take(OutputText("stdout", "abc"))
-    assert not budget.take_frame(large)
-    assert budget.take_frame(frames.SMALL_FRAME)
+    assert [budget.take_frame(frame) for frame in (LARGE, SMALL, LAST)] == [False, False, True]
 
 
-def test_frames_count_whatever_is_kept_of_them() -> None:
+def test_large_frames_count_whatever_is_kept_of_them() -> None:
     """An image that does not fit leaves the limit to what comes later."""
     budget = Budget(5 << 20)
-    taken = [budget.take_frame(frames.MOST_FRAME) for _ in range(8)]
+    largest = bytes(frames.MOST_FRAME)
+    taken = [budget.take_frame(largest) for _ in range(8)]
     assert taken == [True] * 5 + [False] * 3
+    assert budget.take_frame(SMALL)
     assert budget.take(OutputText("stdout", "a")) == OutputText("stdout", "a")
+
+
+def test_small_frames_are_as_many_as_the_limit_has_room_for() -> None:
+    """An image that is empty would be decoded without end: it leaves the limit as it is."""
+    budget = Budget(2 * LEAST)
+    taken = [budget.take_frame(SMALL) for _ in range(5)]
+    assert taken == [True] * 3 + [False] * 2
+    assert budget.take_frame(LAST)
 
 
 @pytest.mark.parametrize("character", ["x", "é", "\0", "\U0001f600", "\ud800"])
 def test_text_within_the_limit_is_decoded_whole(character: str) -> None:
     text = character * (1 << 20)
     size = len(text.encode("utf-8", "backslashreplace"))
-    assert Budget(size).take_frame(len(request(event="text", cell="a", text=text)))
+    assert Budget(size).take_frame(request(event="text", cell="a", text=text))
 
 
 def test_requests_are_json() -> None:

@@ -28,6 +28,7 @@ from server.tools.python.sandbox import (
 )
 from server.tools.python.service import create_service
 from server.tools.python.wire import decode_error, decode_event, decode_limits, encode_event
+from tests.server.tools.python.cells import turns
 
 LIMITS = SandboxLimits(memory=1 << 20)
 
@@ -41,7 +42,7 @@ class FakeSandbox:
         self.layers = {"landlock": "on"}
         self.sessions: dict[str, SandboxLimits] = {}
         self.stored: dict[str, bytes] = {}
-        self.ended, self.go_on = asyncio.Event(), asyncio.Event()
+        self.began, self.ended, self.go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def create(self, session: str, limits: SandboxLimits) -> None:
         self.sessions[session] = limits
@@ -62,6 +63,9 @@ class FakeSandbox:
         try:
             if code == "no descriptors":
                 raise OSError(24, "Too many open files")
+            if code == "silent":
+                self.began.set()
+                await self.go_on.wait()
             yield OutputText("stdout", code)
             if code == "no descriptors later":
                 raise OSError(24, "Too many open files")
@@ -168,12 +172,40 @@ async def test_leaving_ends_the_cell(remote: RemoteSandbox, inner: FakeSandbox) 
     await asyncio.wait_for(inner.ended.wait(), 10)
 
 
+async def test_leaving_ends_a_cell_that_has_no_output_yet(
+    remote: RemoteSandbox, inner: FakeSandbox
+) -> None:
+    await remote.create("a", LIMITS)
+    waiting = asyncio.ensure_future(anext(remote.run("a", "silent", 60)))
+    await inner.began.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await asyncio.wait_for(inner.ended.wait(), 10)
+
+
+async def test_leaving_a_cell_leaves_no_task(inner: FakeSandbox) -> None:
+    await inner.create("a", LIMITS)
+    before = asyncio.all_tasks()
+    lines = service_module._lines(inner.run("a", "wait", 60))
+    assert decode_event((await anext(lines)).decode()) == OutputText("stdout", "wait")
+    waiting = asyncio.ensure_future(anext(lines))
+    await turns()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await inner.ended.wait()
+    await turns()
+    assert asyncio.all_tasks() == before
+
+
+@pytest.mark.parametrize("code", ["slow", "silent"])
 async def test_a_silent_cell_keeps_its_connection(
-    inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch
+    inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch, code: str
 ) -> None:
     monkeypatch.setattr(service_module, "ALIVE_SECONDS", 0.02)
     await inner.create("a", LIMITS)
-    body = {"code": "slow", "timeout": 60}
+    body = {"code": code, "timeout": 60}
     async with (
         served(inner, None) as url,
         httpx.AsyncClient() as client,
@@ -184,7 +216,7 @@ async def test_a_silent_cell_keeps_its_connection(
             lines.append(line)
             if not line:
                 inner.go_on.set()
-    assert decode_event(lines[0]) == OutputText("stdout", "slow")
+    assert decode_event(next(filter(None, lines))) == OutputText("stdout", code)
     assert "" in lines
     assert decode_event(lines[-1]) == CellEnd("timeout", "after 60")
 
@@ -233,8 +265,7 @@ async def test_a_defect_of_the_sandbox_ends_a_cell_that_runs(remote: RemoteSandb
     await remote.create("a", LIMITS)
     async with asyncio.timeout(10):
         events = [event async for event in remote.run("a", "no descriptors later", 60)]
-    assert isinstance(events[-1], CellEnd)
-    assert events[-1].outcome == "died"
+    assert events[-1] == CellEnd("died", "the sandbox failed: the cell failed: OSError")
 
 
 async def test_a_wrong_key_is_a_problem(inner: FakeSandbox) -> None:

@@ -94,6 +94,16 @@ async def test_a_provider_that_fails_again_and_again_is_paused() -> None:
     assert provider.calls == 4
 
 
+async def test_a_provider_that_refuses_queries_is_not_paused() -> None:
+    refusal = SearchError("too long", of_query=True)
+    provider = Provider("a", *[refusal] * 5, ["https://a/"])
+    chain = SearchChain([provider])
+    for _ in range(5):
+        with pytest.raises(SearchError, match="too long"):
+            await urls(chain)
+    assert await urls(chain) == ["https://a/"]
+
+
 async def test_a_provider_that_asks_for_a_long_wait_is_paused() -> None:
     now = [0.0]
     provider = Provider("a", LONG, ["https://a/"])

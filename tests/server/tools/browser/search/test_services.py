@@ -222,6 +222,15 @@ async def test_brave_and_tavily_are_asked_for_no_more_than_they_permit(
     assert (query["count"], body["max_results"]) == ([str(asked)], asked)
 
 
+async def test_brave_and_tavily_are_asked_with_no_more_characters_than_they_permit(
+    service: tuple[Service, str],
+) -> None:
+    searched = SearchQuery("harbours " * 48)
+    _, _, query, _, _ = await request_of(service, BraveProvider, searched)
+    _, _, _, _, body = await request_of(service, TavilyProvider, searched)
+    assert query["q"] == [body["query"]] == [searched.text[:400]]
+
+
 async def test_exa_and_you_are_asked_for_all_results(service: tuple[Service, str]) -> None:
     searched = replace(QUERY, count=25)
     _, _, _, _, exa = await request_of(service, ExaProvider, searched)
@@ -349,6 +358,21 @@ async def test_an_answer_of_another_form_is_an_error(
     await provider.stop()
 
 
+@pytest.mark.parametrize(
+    ("status", "of_query"), [(400, True), (422, True), (401, False), (432, False), (503, False)]
+)
+async def test_an_error_of_the_query_says_nothing_of_others(
+    service: tuple[Service, str], status: int, of_query: bool
+) -> None:
+    server, url = service
+    server.status = status
+    provider = await started(TavilyProvider, url)
+    with pytest.raises(SearchError) as caught:
+        await provider.search(QUERY)
+    assert caught.value.of_query is of_query
+    await provider.stop()
+
+
 async def test_an_answer_that_is_too_large_is_an_error(service: tuple[Service, str]) -> None:
     server, url = service
     server.body = b"x" * (5 << 20)
@@ -385,9 +409,10 @@ async def test_a_missing_key_is_a_problem() -> None:
     await provider.stop()
 
 
-def test_searxng_needs_a_url() -> None:
+@pytest.mark.parametrize("url", ["", "localhost:8080", "http://", "http://[", "http://:80"])
+def test_searxng_needs_a_url(url: str) -> None:
     with pytest.raises(ValueError, match="needs a URL"):
-        SearxngProvider(ProviderOptions())
+        SearxngProvider(ProviderOptions(url))
 
 
 def test_providers_are_made_by_name() -> None:
@@ -397,3 +422,9 @@ def test_providers_are_made_by_name() -> None:
     assert "files" in BUILT_IN
     with pytest.raises(ValueError, match="no search provider"):
         check("gogle")
+
+
+@pytest.mark.parametrize("spec", ["searxng", "searxng:a.example", "brave:foo", "files:~nobody-x/y"])
+def test_an_invalid_argument_is_refused_where_the_option_is_read(spec: str) -> None:
+    with pytest.raises(ValueError, match=r"needs a URL|unknown user"):
+        check(spec)
