@@ -57,7 +57,7 @@ async def render_blocks(request: Request) -> Response:
     body = await json_body.parse(request, RenderBlocks)
     rendered = await rendered_blocks(body)
     setattr(request.state, UNLOGGED, True)
-    return json_response(rendered)
+    return rendered
 
 
 @helpers.post("/playground/parse")
@@ -65,7 +65,7 @@ async def parse_harmony(request: Request) -> Response:
     """The messages of pasted harmony, with the repairs, and the tokens with their bytes."""
     _refuse_unless_served(request)
     authenticate(request)
-    return json_response(await parsed_harmony(await json_body.parse(request, ParseHarmony)))
+    return await parsed_harmony(await json_body.parse(request, ParseHarmony))
 
 
 @helpers.post("/playground/permitted")
@@ -73,7 +73,7 @@ async def count_permitted(request: Request) -> Response:
     """How many tokens a grammar permits at each place of a sampling."""
     _refuse_unless_served(request)
     authenticate(request)
-    return json_response(await counted_permitted(await json_body.parse(request, CountPermitted)))
+    return await counted_permitted(await json_body.parse(request, CountPermitted))
 
 
 @helpers.get("/playground/load")

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+from itertools import islice
 from typing import Any
+
+from starlette.responses import Response
 
 from harmony.tokenizer import encode_within
 from harmony.vocab import VOCAB_SIZE
-from server import threads
+from server.http.answers.answer import json_response
 from server.inbound import grammar_sandbox
 from server.inbound.prompts import read_ids
 from server.outbound.token_bytes import hexadecimal
@@ -23,6 +24,8 @@ from server.web.parsing import Span, parse
 MAX_CHARACTERS = 100_000
 """Characters of Markdown in one request: a quarter of a second, or some seconds at worst. The
 colours of code have a time limit of their own."""
+MAX_MESSAGES = 16_384
+"""Messages of pasted harmony: half a second of work."""
 
 _rendering = asyncio.Semaphore(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""
@@ -32,37 +35,35 @@ _following = asyncio.Semaphore(1)
 """Requests that follow a grammar at once."""
 
 
-async def rendered_blocks(body: RenderBlocks) -> dict[str, Any]:
+async def rendered_blocks(body: RenderBlocks) -> Response:
     """The HTML of each block, made on a thread. Raises InvalidRequest for too much text."""
     if sum(map(len, body.blocks)) > MAX_CHARACTERS:
         raise invalid("blocks", f"expected at most {MAX_CHARACTERS} characters")
     async with _rendering:
-        html = await asyncio.to_thread(_rendered, body.blocks)
-    return {"html": html}
+        return await asyncio.to_thread(_rendered, body.blocks)
 
 
-async def parsed_harmony(body: ParseHarmony) -> dict[str, Any]:
+async def parsed_harmony(body: ParseHarmony) -> Response:
     """The messages of pasted harmony with their repairs, and its tokens with their bytes.
 
     Raises InvalidRequest.
     """
-    small = threads.is_small([body.text, body.tokens])
     async with _parsing:
-        return await threads.run(partial(_parsed, body), small=small)
+        return await asyncio.to_thread(_parsed, body)
 
 
-async def counted_permitted(body: CountPermitted) -> dict[str, Any]:
+async def counted_permitted(body: CountPermitted) -> Response:
     """How many tokens the grammar permits at each place. Raises InvalidRequest."""
     async with _following:
         return await asyncio.to_thread(_permitted, body)
 
 
-def _rendered(blocks: Sequence[str]) -> list[str]:
+def _rendered(blocks: Sequence[str]) -> Response:
     highlighter = Highlighter()
-    return [render(block, highlighter) for block in blocks]
+    return json_response({"html": [render(block, highlighter) for block in blocks]})
 
 
-def _parsed(body: ParseHarmony) -> dict[str, Any]:
+def _parsed(body: ParseHarmony) -> Response:
     if (body.text is None) == (body.tokens is None):
         raise invalid("text", "expected either text or tokens")
     if body.text is None:
@@ -72,11 +73,13 @@ def _parsed(body: ParseHarmony) -> dict[str, Any]:
         if len(token_ids) > MAX_IDS:
             raise invalid("text", f"it has more than {MAX_IDS} tokens")
     sampled = None if body.sampled is None else _spans(body.sampled, len(token_ids))
-    return {
-        "token_ids": token_ids,
-        "token_bytes": hexadecimal(token_ids),
-        "messages": [asdict(each) for each in parse(token_ids, body.tools or (), sampled)],
-    }
+    found = parse(token_ids, body.tools or (), sampled)
+    messages = list(islice(found, MAX_MESSAGES + 1))
+    if len(messages) > MAX_MESSAGES:
+        param = "text" if body.text is not None else "tokens"
+        raise invalid(param, f"it has more than {MAX_MESSAGES} messages")
+    token_bytes = hexadecimal(token_ids)
+    return json_response({"token_ids": token_ids, "token_bytes": token_bytes, "messages": messages})
 
 
 def _spans(value: Any, length: int) -> list[Span]:
@@ -91,7 +94,7 @@ def _spans(value: Any, length: int) -> list[Span]:
     return [(span[0], span[1]) for span in spans]
 
 
-def _permitted(body: CountPermitted) -> dict[str, Any]:
+def _permitted(body: CountPermitted) -> Response:
     token_ids = read_ids(array(body.tokens, "tokens", MAX_IDS), "tokens")
     if (problem := grammar_sandbox.shared().problem(body.grammar)) is not None:
         raise invalid("grammar", problem)
@@ -99,4 +102,6 @@ def _permitted(body: CountPermitted) -> dict[str, Any]:
         found = permitted(body.grammar, token_ids)
     except GrammarError as error:
         raise invalid("grammar", str(error)) from error
-    return {"permitted": found.counts, "refused": found.refused, "vocabulary": VOCAB_SIZE}
+    return json_response(
+        {"permitted": found.counts, "refused": found.refused, "vocabulary": VOCAB_SIZE}
+    )

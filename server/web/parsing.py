@@ -50,7 +50,7 @@ class PlacedMessage:
 
 def parse(
     token_ids: Sequence[int], tools: Sequence[str] = (), sampled: Sequence[Span] | None = None
-) -> list[PlacedMessage]:
+) -> Iterator[PlacedMessage]:
     """The messages of `token_ids`, in order. A header without a body has none.
 
     token_ids: whole messages, or a completion, which continues `<|start|>assistant`.
@@ -58,19 +58,17 @@ def parse(
     with these are read as the server reads a completion, with its repairs. None: messages of the
     assistant are.
     """
-    messages: list[PlacedMessage] = []
     model_start: int | None = None
     for span in _segments(token_ids, sampled or ()):
         if _is_given(token_ids, span, sampled or ()):
             if model_start is not None:
-                messages += _completion(token_ids, (model_start, span[0]), tools)
+                yield from _completion(token_ids, (model_start, span[0]), tools)
                 model_start = None
-            messages += _given(token_ids, span)
+            yield from _given(token_ids, span)
         elif model_start is None:
             model_start = span[0]
     if model_start is not None:
-        messages += _completion(token_ids, (model_start, len(token_ids)), tools)
-    return messages
+        yield from _completion(token_ids, (model_start, len(token_ids)), tools)
 
 
 def _segments(token_ids: Sequence[int], sampled: Sequence[Span]) -> Iterator[Span]:

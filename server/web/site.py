@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from server.http.answers.answer import json_response
 from server.http.bodies.json_text import load, validate
 from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.origins import Origins
@@ -30,7 +29,7 @@ MAX_BODY_BYTES = 4 << 20
 CONNECT_SECONDS = 10.0
 """There is no limit on the time of an answer."""
 
-Answer = Callable[[Any], Awaitable[dict[str, Any]]]
+Answer = Callable[[Any], Awaitable[Response]]
 
 
 def create_site(
@@ -99,4 +98,4 @@ async def _asset(request: Request) -> Response:
 
 async def _helper(schema: type[BaseModel], answer: Answer, request: Request) -> Response:
     body = await read_within(request.stream(), MAX_BODY_BYTES)
-    return json_response(await answer(validate(load(body), schema)))
+    return await answer(validate(load(body), schema))

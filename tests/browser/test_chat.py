@@ -176,6 +176,25 @@ def test_a_request_is_shown_as_a_program(open_page: Any) -> None:
     expect(programs.last).to_contain_text("client.responses.create(")
 
 
+def test_the_chosen_model_stays_until_the_server_has_named_its_models(open_page: Any) -> None:
+    page = open_page()
+    data = [{"id": name} for name in ("alpha", "beta")]
+    page.route("**/v1/models", lambda route: route.fulfill(json={"data": data}))
+    requests = served(page, stream([]))
+    page.reload()
+    page.locator("select[name=model]").select_option("beta")
+    waiting: list[Any] = []
+    page.route("**/v1/models", lambda route: waiting.append(route))
+    page.reload()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_have_count(0)
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    assert requests[0]["model"] == "beta"
+    waiting[0].fulfill(json={"data": data})
+    expect(page.locator("select[name=model]")).to_have_value("beta")
+
+
 def test_an_option_that_is_no_json_is_named_and_nothing_is_lost(open_page: Any) -> None:
     page = open_page()
     page.get_by_label("Tools (JSON)").fill("{nonsense")
@@ -335,6 +354,35 @@ def test_citations_are_links(open_page: Any) -> None:
     expect(page.locator(".prose a")).to_have_attribute("href", "https://example.test/a")
     expect(page.locator(".prose p")).to_have_text(re.compile("^🌊 Tides Tides rise\\.$"))
     expect(page.locator(".sources a")).to_have_text("Tides")
+
+
+def test_a_cited_file_that_no_browser_can_open_is_named_by_its_title(open_page: Any) -> None:
+    page = open_page()
+    link = "([docs](file-search://docs/tides.md))"
+    note = {
+        "type": "url_citation",
+        "start_index": 11,
+        "end_index": 11 + len(link),
+        "url": "file-search://docs/tides.md",
+        "title": "Tide *tables*",
+    }
+    part = {"type": "output_text", "text": f"Tides rise {link}.", "annotations": [note]}
+    served(page, stream([{"id": "msg_1", "type": "message", "content": [part]}]))
+    ask(page, "Tides?")
+    expect(page.locator(".prose p")).to_have_text("Tides rise (Tide *tables*).")
+    expect(page.locator(".sources li")).to_have_text("Tide *tables*")
+    expect(page.locator(".answer a")).to_have_count(0)
+
+
+def test_code_of_a_hosted_tool_is_shown_as_it_ran(open_page: Any) -> None:
+    page = open_page()
+    code = 'print("""\n```\n````\n""")'
+    item = {"id": "ci_1", "type": "code_interpreter_call", "status": "completed", "code": code}
+    served(page, stream([item]))
+    ask(page, "Run it")
+    shown = page.locator(".card .prose pre")
+    expect(shown).to_have_count(1)
+    assert shown.locator("code").text_content() == f"{code}\n"
 
 
 def test_a_citation_keeps_its_address_and_its_title(open_page: Any) -> None:

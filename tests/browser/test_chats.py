@@ -64,6 +64,24 @@ def test_all_answers_of_a_chat_are_deleted_with_it(open_page: Any, server: Serve
         until(page, f"fetch('v1/responses/{response}').then((answer) => answer.status === 404)")
 
 
+def test_answers_that_the_server_does_not_delete_are_counted(open_page: Any) -> None:
+    page = open_page(expected="status of")
+    for count, text in enumerate(("Hi", "Hello again", "Once more"), 1):
+        answered(page, text, count)
+    first = page.evaluate(f"{STORED}[0].turns[0].response")
+    statuses = {first: 404}
+
+    def answer(route: Any) -> None:
+        status = statuses.get(route.request.url.rpartition("/")[2], 503)
+        route.fulfill(status=status, body=NOT_FOUND)
+
+    page.route("**/v1/responses/resp_*", answer)
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Delete this chat: Hi").click()
+    expect(page.locator(".options .error")).to_contain_text("still has 2 of its answers")
+    assert page.evaluate(STORED) == []
+
+
 def test_a_chat_that_is_deleted_while_it_is_answered_does_not_come_back(open_page: Any) -> None:
     page = over_completions(open_page)
     page.on("dialog", lambda dialog: dialog.accept())

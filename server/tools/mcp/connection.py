@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -37,9 +38,11 @@ CLOSE_SECONDS = 0.5
 _NAME = "gpt-oss-server"
 _LOGGERS = ("mcp", "client", "httpx2", "httpcore2")  # the SDK's sessions log as "client"
 _OLD_SERVER = frozenset({400, 404, 405, 406, 415})
-# The SDK's errors for a status without an error of JSON-RPC in the body.
-_STAND_INS = frozenset({"Server returned an error response", "Not Found", "Session terminated"})
 _CLOSED = "Connection closed"  # the SDK's error for requests on a transport that ended
+# The SDK's errors for a status without an error of JSON-RPC in the body, and for what it leads to.
+_STAND_INS = frozenset(
+    {"Server returned an error response", "Not Found", "Session terminated", _CLOSED}
+)
 _MAX_PAGES = 64
 _SUPERVISOR = (
     f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); "
@@ -178,8 +181,7 @@ class Connection:
             return error
         if self.exchange.too_large:
             return protocol_error("The server sent more than it may.")
-        is_rpc = isinstance(error, MCPError) and error.message not in _STAND_INS
-        if self.exchange.status is not None and not is_rpc:
+        if self.exchange.status is not None and not self._is_of_server(error):
             return http_error(self.exchange.status, self.exchange.reason)
         if isinstance(error, ValidationError | ValueError):
             return protocol_error("The server's answer is not valid.", types.PARSE_ERROR)
@@ -192,6 +194,12 @@ class Connection:
         return protocol_error(
             "The server could not be reached, or its address is not permitted.", CONNECTION_CLOSED
         )
+
+    def _is_of_server(self, error: BaseException) -> bool:
+        """Whether the server sent this error of JSON-RPC, beside the status."""
+        # The SDK reads no body of a redirect: its own error names the address.
+        is_redirect = (self.exchange.status or 0) < HTTPStatus.BAD_REQUEST
+        return isinstance(error, MCPError) and error.message not in _STAND_INS and not is_redirect
 
     def abort(self) -> asyncio.Task[None]:
         """Cut the connection. Returns the task, which then ends soon."""

@@ -3,13 +3,15 @@
 It needs the extra `mcp`.
 """
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from http import HTTPStatus
+from typing import NoReturn
 
 import httpx2
 
-from server.tools.mcp.limits import BYTES_PER_LINE, MAX_RESPONSE, MAX_STREAM
+from server.tools.mcp.limits import BYTES_PER_LINE, MAX_RESPONSE, MAX_STREAM, MAX_VALUES
 
 GuardTransport = Callable[[httpx2.AsyncHTTPTransport, bool], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to permitted addresses only; the flag permits private ones."""
@@ -117,7 +119,9 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """The body of a response, up to a limit of bytes, and of lines: each event costs some work."""
+    """The body of a response, up to a limit of bytes, of lines (each event costs some work), and of
+    values in each message: the SDK validates them on the event loop.
+    """
 
     def __init__(
         self, inner: httpx2.AsyncByteStream, exchange: Exchange, limit: int, *, is_stream: bool
@@ -129,14 +133,65 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = lines = 0
+        values = ValueCounter(is_stream=self._is_stream)
         async for chunk in self._inner:
             size += len(chunk)
-            lines += chunk.count(b"\n") if self._is_stream else 0
+            lines += chunk.count(b"\n") + chunk.count(b"\r") if self._is_stream else 0
             if size > self._limit or lines > self._limit // BYTES_PER_LINE:
-                self._exchange.too_large = True
-                # The SDK ends the request, and keeps the connection.
-                raise httpx2.StreamError(f"the response has more than {self._limit:,} bytes")
+                self._refuse(f"the response has more than {self._limit:,} bytes")
+            if values.add(chunk) > MAX_VALUES:
+                self._refuse(f"a message has more than {MAX_VALUES:,} values")
             yield chunk
+
+    def _refuse(self, reason: str) -> NoReturn:
+        self._exchange.too_large = True
+        # The SDK ends the request, and keeps the connection.
+        raise httpx2.StreamError(reason)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
+_VALUES = re.compile(rb"[\[{,]")
+_ENDS = (b"\n", b"\r\n", b"\r")
+"""Ends of lines in a stream of events."""
+
+
+class ValueCounter:
+    """Counts the values of JSON in a body that arrives in chunks, by the signs outside strings.
+
+    is_stream: whether the body is a stream of events, with a message in each.
+    """
+
+    def __init__(self, *, is_stream: bool) -> None:
+        self._is_stream = is_stream
+        self._count = 0
+        self._in_string = False
+        self._begins_line = is_stream
+        # The last byte of a chunk, if it means something else together with the next one.
+        self._held = b""
+
+    def add(self, chunk: bytes) -> int:
+        """How many values a message has so far; the most if the chunk has parts of several."""
+        data = self._held + chunk
+        backslashes = len(data) - len(data.rstrip(b"\\"))
+        end = len(data) - (backslashes % 2 or data.endswith(b"\r"))
+        data, self._held = data[:end], data[end:]
+        most = 0
+        for line in data.splitlines(keepends=True) if self._is_stream else [data]:
+            if self._begins_line and line in _ENDS:  # An empty line ends the event.
+                self._count = 0
+                continue
+            self._count += self._in_line(line)
+            most = max(most, self._count)
+            self._begins_line = self._is_stream and line.endswith(_ENDS)
+            if self._begins_line:
+                self._in_string = False  # No string of JSON has an end of line.
+        return most
+
+    def _in_line(self, line: bytes) -> int:
+        parts = _ESCAPED.sub(b"", line).split(b'"')
+        outside = b'"'.join(parts[self._in_string :: 2])
+        self._in_string ^= len(parts) % 2 == 0
+        return len(_VALUES.findall(outside))

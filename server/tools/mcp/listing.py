@@ -175,7 +175,8 @@ def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
         total += size
         if total > MAX_RESPONSE:
             raise protocol_error(f"The server's tools have more than {MAX_RESPONSE:,} bytes.")
-        parameters = flattener.parameters(cleaned["input_schema"])
+        # Names and values of the arguments stay as they are, else no call could have them.
+        parameters = flattener.parameters(redactor.clean_schema(tool.input_schema))
         declared = len(orjson.dumps({**cleaned, "input_schema": parameters}))
         read_only = hints is not None and hints.read_only_hint is True
         yield ListedTool(name, cleaned, parameters, read_only, max(size, declared))

@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 REDACTED = "[redacted]"
 MIN_SECRET = 6
 """Characters. Shorter values are no secrets, and replacing them would spoil other texts."""
+
+_TEXTS = ("title", "description", "examples", "$comment")
 
 
 class Redactor:
@@ -42,3 +45,21 @@ class Redactor:
         if isinstance(value, dict):
             return {self.clean(name): self.clean_json(inner) for name, inner in value.items()}
         return value
+
+    def clean_schema(self, value: Any) -> Any:
+        """A JSON schema, of which the texts and the examples are cleaned, but no name or value."""
+        if not self._secrets:
+            return value
+        if isinstance(value, list):
+            return [self.clean_schema(inner) for inner in value]
+        if not isinstance(value, dict):
+            return value
+        return {name: self._clean_keyword(name, inner) for name, inner in value.items()}
+
+    def _clean_keyword(self, name: str, value: Any) -> Any:
+        # A property of one of these names has a schema, and so neither a string nor a list.
+        if name in _TEXTS and isinstance(value, (str, list)):
+            return self.clean_json(value)
+        if name == "enum" and isinstance(value, list):
+            return value
+        return self.clean_schema(value)

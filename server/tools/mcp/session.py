@@ -212,23 +212,24 @@ class McpSession:
         self, tool: ListedTool, arguments: dict[str, Any], progress: Callable[[], None]
     ) -> ToolResult:
         seconds = min(self._context.timeout, self._server.timeout or self._context.timeout)
+        too_late = timed_out(seconds, "The call")
         try:
-            result = await within(
-                seconds, self._call(tool, arguments, progress), timed_out(seconds, "The call")
-            )
+            result = await within(seconds, self._call(tool, arguments, progress), too_late)
         except Failure as failure:
             if failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) or self._connection is None:
                 # The tool may be gone, or the server speaks in another way than before.
                 self._runtime.listings.forget(self._server, self._context.owner)
-            return failed_result(self._explained(failure), self._redactor)
+            if failure is too_late:
+                failure = self._reported() or failure
+            return failed_result(failure, self._redactor)
         return await run(lambda: read_result(result, self._redactor), small=False)
 
-    def _explained(self, failure: Failure) -> Failure:
-        """The HTTP error where the transport of old servers reports none but waits."""
+    def _reported(self) -> Failure | None:
+        """The HTTP error for which the transport of old servers waits, as if there were none."""
         exchange = self._connection.exchange if self._connection else None
-        if exchange is not None and exchange.status is not None:
-            return http_error(exchange.status, exchange.reason)
-        return failure
+        if exchange is None or exchange.status is None:
+            return None
+        return http_error(exchange.status, exchange.reason)
 
     async def _call(
         self, tool: ListedTool, arguments: dict[str, Any], progress: Callable[[], None]

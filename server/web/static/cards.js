@@ -149,7 +149,7 @@ function hostedTitle(item) {
 /** @param {any} item @returns {Node[]} */
 function hostedParts(item) {
   const parts = [];
-  if (item.code) parts.push(markup("```python\n" + item.code.replaceAll("```", "`\u200b``") + "\n```"));
+  if (item.code) parts.push(markup(fenced(item.code)));
   if (item.arguments) parts.push(section(TEXT.arguments, pretty(item.arguments)));
   for (const output of item.outputs ?? []) {
     if (output.type === "logs") parts.push(section(TEXT.output, output.logs));
@@ -162,6 +162,13 @@ function hostedParts(item) {
   parts.push(...foundParts(item));
   if (item.tools) parts.push(h("p", {}, item.tools.map((/** @type {any} */ t) => t.name).join(", ")));
   return parts;
+}
+
+/** Python as Markdown, in a fence that is longer than all in it. @param {string} code */
+function fenced(code) {
+  const runs = code.match(/`{3,}/g) ?? [];
+  const fence = "`".repeat(runs.reduce((most, { length }) => Math.max(most, length + 1), 3));
+  return `${fence}python\n${code}\n${fence}`;
 }
 
 /** @param {any} error */

@@ -152,10 +152,8 @@ export class ChatView {
     store.remove(chat.id);
     if (chat.id === this.chat.id) void this.open();
     else this.sidebar.draw(this.chat);
-    const stored = chat.turns.flatMap((turn) => turn.response ?? []).map((id) => `v1/responses/${id}`);
-    if (chat.conversation) stored.push(`v1/conversations/${chat.conversation}`);
-    const gone = (/** @type {string} */ path) => send(path, { method: "DELETE", ask: false });
-    await Promise.allSettled(stored.map(gone));
+    const left = await store.removeFromServer(chat);
+    if (left) this.options.fail(TEXT.notRemoved(left));
   }
 
   welcome() {
@@ -212,7 +210,6 @@ export class ChatView {
       scripts = await loadTurns();
     } catch {
       this.options.fail(navigator.onLine ? TEXT.noScripts : TEXT.unreachable);
-      this.element.classList.add("show-options");
       return false;
     }
     if (chat !== this.chat || this.running) return false; // somebody did not wait for the scripts
@@ -238,7 +235,6 @@ export class ChatView {
     } catch (error) {
       if (!(error instanceof OptionError)) throw error;
       this.options.fail(error.message);
-      this.element.classList.add("show-options");
       return null;
     }
   }

@@ -17,6 +17,7 @@
  * `conversation` is the id of a conversation on the server, whose turns the server has.
  */
 
+import { send } from "./api.js";
 import { browserShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
@@ -117,6 +118,14 @@ export function responseOf({ output, status = "completed" }) {
 export function remove(id) {
   removed.add(id);
   write(chats().filter((each) => each.id !== id));
+}
+
+/** Delete what the server has of a chat. @param {Chat} chat @returns how much could not be deleted */
+export async function removeFromServer(chat) {
+  const paths = chat.turns.flatMap((turn) => turn.response ?? []).map((id) => `v1/responses/${id}`);
+  if (chat.conversation) paths.push(`v1/conversations/${chat.conversation}`);
+  const results = await Promise.allSettled(paths.map((path) => send(path, { method: "DELETE", ask: false })));
+  return results.filter((result) => result.status === "rejected" && result.reason.status !== 404).length;
 }
 
 /**

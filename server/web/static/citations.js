@@ -1,5 +1,8 @@
 // @ts-check
-/** Citations of a message: links within its text, and a list of its sources. */
+/**
+ * Citations of a message: links within its text, and a list of its sources. What a browser cannot open,
+ * such as a file that the server has searched, has its title in place of a link.
+ */
 
 import { h } from "./dom.js";
 import { TEXT } from "./text.js";
@@ -8,13 +11,14 @@ import { TEXT } from "./text.js";
 export function withLinks(part) {
   // Indices count characters, of which JavaScript's strings may have two units.
   const characters = Array.from(part.text ?? "");
-  const notes = (part.annotations ?? []).filter(isLink);
+  const notes = (part.annotations ?? []).filter(isCitation);
   for (const note of [...notes].sort((a, b) => b.start_index - a.start_index)) {
     const cited = characters.slice(note.start_index, note.end_index).join("");
-    if (cited.includes("](")) continue; // a link already
+    if (isLink(note.url) && cited.includes("](")) continue; // a link already
     const length = note.end_index - note.start_index;
-    const label = plain(note.title || host(note.url));
-    characters.splice(note.start_index, length, ` [${label}](<${destination(note.url)}>)`);
+    const label = plain(titleOf(note));
+    const shown = isLink(note.url) ? `[${label}](<${destination(note.url)}>)` : `(${label})`;
+    characters.splice(note.start_index, length, ` ${shown}`);
   }
   return characters.join("");
 }
@@ -26,8 +30,14 @@ const plain = (text) =>
 /** An address between angle brackets. Its own escapes stay. @param {string} url */
 const destination = (url) => url.replace(/[\s<>\\]/g, encodeURIComponent).replaceAll("&", "&amp;");
 
-/** Whether an annotation cites an address. @param {any} note */
-export const isLink = (note) => note.type === "url_citation" && /^https?:\/\//i.test(note.url ?? "");
+/** Whether an annotation cites a source. @param {any} note */
+export const isCitation = (note) => note.type === "url_citation" && Boolean(note.url);
+
+/** Whether a browser can open an address. @param {string} url */
+const isLink = (url) => /^https?:\/\//i.test(url);
+
+/** @param {any} note @returns {string} */
+const titleOf = (note) => note.title || host(note.url);
 
 /** @param {string} url */
 function host(url) {
@@ -40,7 +50,7 @@ function host(url) {
 
 /** @param {any[]} notes */
 export function sources(notes) {
-  const links = new Map(notes.filter(isLink).map((note) => [note.url, note.title || host(note.url)]));
+  const links = new Map(notes.filter(isCitation).map((note) => [note.url, titleOf(note)]));
   const list = h("ul", {});
   for (const [url, title] of links) list.append(h("li", {}, link(url, title)));
   return h("div", { class: "sources" }, h("span", { class: "label" }, TEXT.sources), list);
@@ -48,6 +58,6 @@ export function sources(notes) {
 
 /** @param {string} url @param {string} [title] */
 export function link(url, title) {
-  if (!/^https?:\/\//i.test(url)) return h("span", {}, url);
+  if (!isLink(url)) return h("span", { title: url }, title ?? url);
   return h("a", { href: url, target: "_blank", rel: "noopener noreferrer nofollow" }, title ?? url);
 }

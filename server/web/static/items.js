@@ -1,7 +1,7 @@
 // @ts-check
 /** Views of the items of an answer: each follows the events that name its item. */
 
-import { isLink, sources, withLinks } from "./citations.js";
+import { isCitation, sources, withLinks } from "./citations.js";
 import { approvalView, callView, hostedView } from "./cards.js";
 import { direction, h } from "./dom.js";
 import { Markup, markup } from "./markup.js";
@@ -57,7 +57,7 @@ function messageView(item) {
     done(ended) {
       const parts = ended.content ?? [];
       const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
-      if (notes.some(isLink)) {
+      if (notes.some(isCitation)) {
         text.element.replaceWith(markup(parts.map(withLinks).join("")), sources(notes));
         return;
       }

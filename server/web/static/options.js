@@ -75,6 +75,7 @@ export class Options {
     this.error.hidden = !message;
     if (message) {
       announce(message);
+      this.element.closest(".chat")?.classList.add("show-options");
       this.error.scrollIntoView({ block: "nearest" });
     }
   }
@@ -124,6 +125,8 @@ export class Options {
 
   keep() {
     for (const [name, control] of this.controls) {
+      // Until the server has named its models, the one that was chosen stays.
+      if (control instanceof HTMLSelectElement && !control.length) continue;
       this.values[name] = control.type === "checkbox" ? /** @type {any} */ (control).checked : control.value;
     }
     browserShelf.set(OPTIONS, JSON.stringify(this.values));

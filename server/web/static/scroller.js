@@ -31,8 +31,10 @@ export class Scroller {
   }
 
   resized() {
-    if (this.atEnd) this.toBottom();
-    else this.left = this.belowView;
+    if (this.atEnd) return this.toBottom();
+    // The browser keeps the place of what is in view: content above that grew has moved it down.
+    this.top = Math.max(this.top, this.element.scrollTop);
+    this.left = this.belowView;
   }
 
   /** How many pixels of the content are below the view. */
@@ -62,7 +64,7 @@ export class Scroller {
     const left = this.belowView;
     // A position that moved up but is at the end was moved by content that got shorter. One that moved
     // down but came no nearer to the end was moved by content above it that grew.
-    if (left < ROUNDING) this.atEnd = true;
+    if (left < ROUNDING) this.atEnd ||= scrollTop !== this.top;
     else if (scrollTop < this.top) this.atEnd = false;
     else if (scrollTop > this.top && left < this.left && left < NEAR_END) this.atEnd = true;
     this.top = scrollTop;

@@ -22,11 +22,10 @@ export const TEXT = {
   inspect: "Inspect",
   code: "View code",
   you: "You",
-  model: "Model",
   remove: "Delete this chat",
   removeAsk: "Delete this chat, and its answers on the server?",
-  openById: "Open a response by its id",
-  open: "Open",
+  notRemoved: (/** @type {number} */ n) =>
+    `The chat is deleted here. The server still has ${n} of its answers: it could not delete ${n === 1 ? "it" : "them"}.`,
   emptyTitle: "Chat with the model",
   emptyText:
     "Answers stream from this server's own API. Reasoning, calls and text arrive in fields of their own; the inspector shows the tokens behind them.",

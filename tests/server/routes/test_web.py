@@ -139,6 +139,8 @@ async def test_blocks_are_rendered_in_one_request(open_app: Any) -> None:
         ("parse", {"text": "a b c", "sampled": [[0, 9]]}, "sampled.0"),
         ("parse", {"text": "a b c", "sampled": [[True, 2]]}, "sampled.0"),
         ("parse", {"text": "a b c", "sampled": 1}, "sampled"),
+        ("parse", {"tokens": [200008] * 20_000}, "tokens"),
+        ("parse", {"text": "<|message|>" * 20_000}, "text"),
         ("permitted", {"grammar": "start: nothing", "tokens": []}, "grammar"),
         ("permitted", {"grammar": "start: <[999999]>", "tokens": [1]}, "grammar"),
         ("permitted", {"grammar": GRAMMAR, "tokens": [-1]}, "tokens.0"),

@@ -8,7 +8,8 @@ import pytest
 from harmony.events import Repair
 from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.vocab import START
-from server.web.parsing import PlacedMessage, parse
+from server.web import parsing
+from server.web.parsing import PlacedMessage
 
 WHOLE = (
     "<|start|>system<|message|>Be short.<|end|>"
@@ -17,6 +18,10 @@ WHOLE = (
     "<|start|>functions.f to=assistant<|channel|>commentary<|message|>21<|end|>"
     "<|start|>assistant<|channel|>final<|message|>It is 21.<|return|>"
 )
+
+
+def parse(*given: Any, **named: Any) -> list[PlacedMessage]:
+    return list(parsing.parse(*given, **named))
 
 
 def texts(text: str, message: PlacedMessage, tools: Any = ()) -> tuple[str, str]:

@@ -1,5 +1,8 @@
 """The arguments that the model wrote."""
 
+import json
+from typing import Any
+
 import pytest
 
 from server.tools.mcp.arguments import InvalidArguments, read_arguments
@@ -34,3 +37,31 @@ INVALID = {
 def test_invalid_arguments_are_explained(content: str) -> None:
     with pytest.raises(InvalidArguments, match=INVALID[content]):
         read_arguments(content, SCHEMA)
+
+
+UNION = [{"type": "integer", "minimum": 1000 + n} for n in range(500)]
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        ([1] * 500, {"type": "array", "items": {"anyOf": UNION}}),
+        ("x" * 500_000, {"anyOf": UNION}),
+        ([{}] * 200, {"items": {"required": [f"p{n}" for n in range(4000)]}}),
+    ],
+    ids=["values", "characters", "names"],
+)
+def test_what_takes_too_long_to_check_is_left_to_the_server(value: Any, schema: Any) -> None:
+    arguments = {"a": value}
+
+    read = read_arguments(json.dumps(arguments), {"properties": {"a": schema}})
+
+    assert read == arguments
+
+
+def test_many_arguments_are_checked_against_a_small_schema() -> None:
+    schema = {"properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
+    arguments = json.dumps({"a": [*range(10_000), "x"]})
+
+    with pytest.raises(InvalidArguments, match="is not of type 'integer'"):
+        read_arguments(arguments, schema)

@@ -43,6 +43,9 @@ FAULTS = {
     "/html": ("mcp_protocol_error", "content type"),
     "/refuses": ("http_error", "HTTP 401"),
     "/fails": ("http_error", "HTTP 503"),
+    "/explains": ("mcp_protocol_error", "Name the city"),
+    "/values": ("mcp_protocol_error", "sent more than it may"),
+    "/values-event": ("mcp_protocol_error", "sent more than it may"),
     "/strange": ("http_error", "HTTP 799 (unknown status)"),
     "/cut": ("mcp_protocol_error", "Connection closed"),
 }
@@ -221,7 +224,7 @@ async def test_schemas_that_become_too_large_together_permit_any_object(
     session = await tool.open({**ENTRY, "allowed_tools": ["t0", "t39"]}, context())
 
     first, last = session.declaration.functions
-    assert len(first.parameters["properties"]) == 1000
+    assert len(first.parameters["properties"]) == 280
     assert last.parameters == {"type": "object"}
 
 
@@ -331,6 +334,14 @@ async def test_a_result_of_many_bytes_is_not_truncated_below_the_limit(
     await session.close()
 
 
+async def test_signs_in_a_text_are_no_values(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/table"))
+    session = await tool.open(ENTRY, context())
+
+    assert (await result(session, call("h__add"))).text == '"[{,' * 200_000
+    await session.close()
+
+
 async def test_secrets_that_a_server_repeats_are_redacted(
     hostile: Hostile, make_tool: MakeTool
 ) -> None:
@@ -338,6 +349,25 @@ async def test_secrets_that_a_server_repeats_are_redacted(
     session = await tool.open({**ENTRY, "authorization": "secret-token"}, context())
 
     assert (await result(session, call("h__add"))).text == "got [redacted]"
+    await session.close()
+
+
+async def test_arguments_keep_names_and_values_that_are_secrets_too(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/repeats"))
+    session = await tool.open({**ENTRY, "headers": {"x-environment": "secret-token"}}, context())
+
+    declaration = session.declaration
+    called = await result(session, call("h__add", '{"secret-token": "secret-token"}'))
+
+    assert declaration.functions[0].parameters == {
+        "type": "object",
+        "description": "For [redacted].",
+        "properties": {"secret-token": {"enum": ["secret-token"]}},
+    }
+    assert "secret-token" not in json.dumps(declaration.opening)
+    assert called.text == "5"
     await session.close()
 
 

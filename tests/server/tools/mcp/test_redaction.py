@@ -24,3 +24,24 @@ def test_strings_in_json_are_cleaned() -> None:
         "[redacted]": ["[redacted]", 1, None, {"a": "no"}]
     }
     assert Redactor().clean_json(value) is value
+
+
+def test_only_the_descriptions_of_a_schema_are_cleaned() -> None:
+    properties = {"secret": {"enum": ["secret"]}, "description": {"const": "secret"}}
+    schema = {"description": "the secret", "properties": properties, "required": ["secret"]}
+
+    cleaned = Redactor(["secret"]).clean_schema(schema)
+
+    assert cleaned == {**schema, "description": "the [redacted]"}
+    assert Redactor().clean_schema(schema) is schema
+
+
+def test_no_text_or_example_of_a_schema_keeps_a_secret_but_its_values_do() -> None:
+    values = [{"description": "secret"}]
+    schema = {"examples": ["secret"], "$comment": "secret", "title": "secret", "enum": values}
+    named = {"properties": {"enum": schema}}
+
+    cleaned = Redactor(["secret"]).clean_schema(named)
+
+    texts = {"examples": ["[redacted]"], "$comment": "[redacted]", "title": "[redacted]"}
+    assert cleaned == {"properties": {"enum": {**texts, "enum": values}}}

@@ -49,11 +49,11 @@ def shaped(schema: Any) -> dict[str, Any]:
 
 
 def expanding(count: int) -> dict[str, Any]:
-    """Tools whose schemas have 30 kB each, and 200 kB with references expanded."""
+    """Tools whose schemas have 10 kB each, and 200 kB with references expanded."""
     return {"tools": [{**EXPANDING, "name": f"t{n}"} for n in range(count)]}
 
 
-EXPANDING = {**TOOL, "inputSchema": repeating(160, 1000)}
+EXPANDING = {**TOOL, "inputSchema": repeating(640, 280)}
 ODD = {"type": ["x"], "properties": 7, "required": "all", "enum": [], "items": 3}
 SLOW = {"type": "string", "pattern": "^(a+)+$"}
 BAD_NAMES = ("a\nb", "<|call|> x", "", "a b", "n" * 129, "zero\u200bwidth", "é", "add", "add")
@@ -74,6 +74,13 @@ LISTS: dict[str, Any] = {
     "/big": {"tools": [{**TOOL, "description": "x", "title": "x" * (5 << 20)}]},
     "/no-schema": shaped({"type": "object", "properties": {"a": None}}),
     "/not-tools": {"tools": "none"},
+    "/repeats": shaped(
+        {
+            "type": "object",
+            "description": "For secret-token.",
+            "properties": {"secret-token": {"enum": ["secret-token"]}},
+        }
+    ),
 }
 
 
@@ -113,6 +120,7 @@ def event(message: Any) -> bytes:
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress"}
 ASKED = {"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": {}}
 JSON = "application/json"
+MANY = 100_000  # values of JSON, in less than a megabyte
 METADATA = "location: http://169.254.169.254/latest/meta-data/"
 
 
@@ -150,6 +158,18 @@ FAULTS: dict[str, Fault] = {
     "/not-mcp": lambda writer, reply, step: send(writer, 200, JSON, dump({**reply, "result": 7})),
     "/html": lambda writer, reply, step: send(writer, 200, "text/html", b"<p>Sign in</p>"),
     "/refuses": lambda writer, reply, step: send(writer, 401, "text/html", b"who are you"),
+    "/explains": lambda writer, reply, step: send(
+        writer,
+        400,
+        JSON,
+        dump({**reply, "error": {"code": -32602, "message": "Name the city"}}, "result"),
+    ),
+    "/values": lambda writer, reply, step: send(
+        writer, 200, JSON, dump({**reply, "result": {"content": [{}] * MANY}})
+    ),
+    "/values-event": lambda writer, reply, step: stream(
+        writer, event({**reply, "result": {"content": [{}] * MANY}}), 1
+    ),
     "/strange": lambda writer, reply, step: send(writer, 799, "text/html", b"what"),
     "/fails": lambda writer, reply, step: send(writer, 503, "text/html", b"later"),
     "/cut": lambda writer, reply, step: cut(writer),
@@ -187,6 +207,7 @@ RESULTS: dict[str, Any] = {
     "/structured": {"content": [], "structuredContent": {"sum": 5}},
     "/empty": {"content": []},
     "/wide": {"content": [{"type": "text", "text": "é" * 300_000}]},
+    "/table": {"content": [{"type": "text", "text": '"[{,' * 200_000}]},
 }
 
 
