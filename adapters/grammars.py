@@ -23,7 +23,7 @@ from adapters.mask_limits import LIMITS
 _COMPILE_SECONDS = 10.0
 _THREADS = 2
 # The lexer of a grammar grows while it is used, to 100 MB if somebody intends it (`LIMITS`).
-_MAX_CACHED_GRAMMARS = 32
+_MAX_CACHED_GRAMMARS = 64
 # Before it is used, a matcher takes 200 times the memory of its text.
 _MAX_CACHED_CHARACTERS = 4_000_000
 _MAX_MASKS = 100
@@ -121,7 +121,9 @@ class TokenMask:
     def consume_allowed(self, token_ids: Sequence[int]) -> int:
         """Advance the grammar to the first of `token_ids` that it forbids. Returns its place."""
         self._bits = self.few_ids = None
-        return int(self.matcher.try_consume_tokens(list(token_ids)))
+        allowed = self.matcher.try_consume_tokens(list(token_ids))
+        self.complete = not self._fails() and self.matcher.is_stopped()
+        return int(allowed)
 
     def consume_forced(self, most: int, stops: Collection[int]) -> tuple[int, ...]:
         """Advance the grammar past the tokens that have to come next, and return them.

@@ -289,6 +289,7 @@ class Pool:
             raise
         except Mismatch:
             member.described = False
+            member.circuit.undecided(ticket)
             raise
         except BackendFailed:
             member.failed(first)
