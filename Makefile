@@ -3,8 +3,8 @@
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
 # make bench: measure the speed, compared with other engines.
 # make bench-quick: find slow-downs in three minutes.
-# .ci/run runs `make test`, `make test-browser` where there is Chromium, `make bench-quick` and
-# `make test-vllm`.
+# .ci/run runs `make test COVERAGE=1`, `make test-browser` where there is Chromium, `make bench-quick`
+# and `make test-vllm`.
 
 PYTHON ?= python3.11
 PORT ?= 8000

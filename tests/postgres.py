@@ -17,11 +17,11 @@ from tests.ports import free_port
 
 
 class Postgres:
-    """A PostgreSQL server on a free port; it refuses to run as root."""
+    """A PostgreSQL server on a free port; it refuses to run as root. folder: that of its socket."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self._programs = programs
-        self._folder = folder
+        self.folder = folder
         self.port = free_port()
         self._run(
             "initdb", "--username=test", "--auth=trust", "--no-sync", f"--pgdata={folder}/data"
@@ -29,8 +29,8 @@ class Postgres:
         self.start()
 
     def start(self) -> None:
-        settings = f"-h 127.0.0.1 -p {self.port} -k {self._folder} -c fsync=off"
-        self._control("start", "-w", "-o", settings, "-l", f"{self._folder}/log")
+        settings = f"-h 127.0.0.1 -p {self.port} -k {self.folder} -c fsync=off"
+        self._control("start", "-w", "-o", settings, "-l", f"{self.folder}/log")
         self.running = True
 
     def kill(self) -> None:
@@ -50,7 +50,7 @@ class Postgres:
         return url
 
     def _control(self, *arguments: str) -> None:
-        self._run("pg_ctl", "-D", f"{self._folder}/data", *arguments)
+        self._run("pg_ctl", "-D", f"{self.folder}/data", *arguments)
 
     def _run(self, program: str, *arguments: str) -> None:
         as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 else []

@@ -420,6 +420,13 @@ def test_the_password_of_the_database_has_no_default() -> None:
     assert set(re.findall(r"\$\{POSTGRES_PASSWORD[^}]*\}", text)) == {"${POSTGRES_PASSWORD:-}"}
 
 
+def test_the_password_of_the_database_needs_no_escapes() -> None:
+    for name in ("gateway-1", "gateway-2"):
+        environment = COMPOSE["services"][name]["environment"]
+        assert environment["PGPASSWORD"] == "${POSTGRES_PASSWORD:-}"
+        assert "PASSWORD" not in environment["GPT_OSS_STORE"]
+
+
 def test_python_code_of_the_model_has_no_way_out() -> None:
     (service,) = services("tools").values()
     assert service["networks"] == ["sandbox"]

@@ -91,8 +91,11 @@ class Chat:
         self._model = ""
 
     def run(self) -> None:
-        """Chat until the user quits. Raises OpenAIError if the server cannot be reached."""
-        self._model = self._options.model or self._client.models.list().data[0].id
+        """Chat until the user quits.
+
+        Raises OpenAIError if the server cannot be reached, ValueError if it serves no model.
+        """
+        self._model = self._options.model or self._first_model()
         self._write(f"{self._model} at {self._options.base_url}. {HELP}\n", DIM)
         self._start_over()
         for text in self._lines():
@@ -100,6 +103,14 @@ class Chat:
                 self._start_over()
             elif text:
                 self._send(text)
+
+    def _first_model(self) -> str:
+        answer = self._client.models.with_raw_response.list()
+        try:
+            return str(answer.http_response.json()["data"][0]["id"])
+        except (ValueError, LookupError, TypeError) as error:
+            where = self._options.base_url
+            raise ValueError(f"{where} names no model: is it the address of an API?") from error
 
     def _lines(self) -> Iterator[str]:
         while True:

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import httpx
@@ -20,8 +20,12 @@ from server.commands.doctor_machine import check_disk
 from server.commands.listening import CannotListen, bind, listen, reachable_by_others
 from server.settings import MEMORY, Settings
 
+if TYPE_CHECKING:
+    from sqlalchemy.engine import URL
+
 SECONDS = 5.0
 """How long the hub or a database may take to answer."""
+_REVISIONS = "SELECT version_num FROM alembic_version"
 _TRUE = {"1", "ON", "YES", "TRUE"}
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
@@ -154,7 +158,7 @@ def check_store(settings: Settings, default: Path) -> Check:
 
     url = parse_url(settings.store) if settings.store else None
     if url is not None and url.get_backend_name() != "sqlite":
-        return _check_server(url.host or "localhost", url.port or 5432)
+        return _check_server(url)
     if url is None:
         return _check_file(default, next(path for path in default.parents if path.exists()))
     file = Path(url.database or "")
@@ -163,13 +167,47 @@ def check_store(settings: Settings, default: Path) -> Check:
     return _check_file(file, file.parent)
 
 
-def _check_server(host: str, port: int) -> Check:
+def _check_server(url: "URL") -> Check:
+    import asyncpg
+
+    shown = (
+        url.set(drivername="postgresql")
+        .difference_update_query(["password", "sslpassword"])
+        .render_as_string()  # without the password
+    )
     try:
-        with socket.create_connection((host, port), timeout=SECONDS):
-            return Check("store", "ok", f"{host}:{port} accepts connections")
-    except OSError as error:
+        revisions = asyncio.run(_revisions_of_server(url))
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         advice = "start the database, or correct --store"
-        return Check("store", "failed", f"{host}:{port}: {error.strerror or error}", advice)
+        fact = f"{shown}: {str(error) or type(error).__name__}"  # a timeout has no text
+        return Check("store", "failed", fact, advice)
+    return _check_revisions(shown, revisions)
+
+
+async def _revisions_of_server(url: "URL") -> list[str]:
+    import asyncpg
+
+    from server.store.postgres_url import dsn_of
+
+    connection = await asyncpg.connect(dsn_of(url), timeout=SECONDS, command_timeout=SECONDS)
+    try:
+        if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+            return []
+        return [name for (name,) in await connection.fetch(_REVISIONS)]
+    finally:
+        connection.terminate()
+
+
+def _check_revisions(store: str, revisions: list[str]) -> Check:
+    from server.store.responses.base import StoreTooNew
+    from server.store.sqlalchemy_engine import check_revisions
+
+    try:
+        check_revisions(revisions)
+    except StoreTooNew:
+        advice = "install that version, or name another --store"
+        return Check("store", "failed", f"{store} was made by a newer version", advice)
+    return Check("store", "ok", store)
 
 
 def _check_file(file: Path, folder: Path) -> Check:
@@ -182,10 +220,15 @@ def _check_file(file: Path, folder: Path) -> Check:
         return Check("store", "failed", f"{folder} cannot be written", advice)
     if not file.exists():
         return Check("store", "ok", f"{file} will be made")
+    if not os.access(file, os.W_OK):
+        advice = "give this user the file, or name another file with --store"
+        return Check("store", "failed", f"{file} cannot be written", advice)
     try:
         with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            database.execute("select count(*) from sqlite_schema").fetchone()
+            tables = database.execute("SELECT name FROM sqlite_schema").fetchall()
+            known = ("alembic_version",) in tables
+            revisions = database.execute(_REVISIONS).fetchall() if known else []
     except sqlite3.Error as error:
         advice = "restore the file from a copy, or move it away and start anew"
         return Check("store", "failed", f"{file}: {error}", advice)
-    return Check("store", "ok", str(file))
+    return _check_revisions(str(file), [name for (name,) in revisions])

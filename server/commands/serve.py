@@ -26,7 +26,7 @@ from server.context import Context
 from server.http.connections.config import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
-from server.store.responses.base import Store, StoreDamaged, StoreUnavailable
+from server.store.responses.base import Store, StoreDamaged, StoreTooNew, StoreUnavailable
 from server.tools.python.opening import open_sandbox
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
@@ -96,6 +96,8 @@ def serve(settings: Settings) -> None:
             raise CannotServe(str(error)) from error
         except StoreDamaged as error:
             raise CannotServe(f"cannot open the store: {error.advice}") from error
+        except StoreTooNew as error:
+            raise CannotServe(error.message) from error
         except StoreUnavailable as error:
             cause = error.__cause__
             reason = str(cause) or type(cause).__name__  # a timeout has no text

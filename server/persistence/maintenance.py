@@ -10,10 +10,11 @@ import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from server.generation.runs import Runs
 from server.outbound.responses.interrupted import end_interrupted
-from server.store.responses.base import CANCELS, Store, StoredResponse, StoreUnavailable
+from server.store.responses.base import CANCELS, Store, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -117,8 +118,7 @@ class Maintenance:
 
         After a crash and restart, the runs of the earlier process end here within seconds.
         """
-        for stored in await self._store.take_over_from_ended():
-            await self._fail(stored)
+        await self._fail(await self._store.take_over_from_ended())
 
     async def end_runs_of_silent(self) -> None:
         """End runs as failed whose gateway sends no heartbeats.
@@ -128,14 +128,17 @@ class Maintenance:
         """
         if self._contact.seconds < SILENT_SECONDS:
             return
-        for stored in await self._store.take_over_orphans(SILENT_SECONDS, self._runs.journaled_ids):
-            await self._fail(stored)
+        own = self._runs.journaled_ids
+        await self._fail(await self._store.take_over_orphans(SILENT_SECONDS, own))
 
     async def sweep(self) -> None:
         """Delete what is older than the ttl."""
         for sweep in self._sweeps:
-            if deleted := await sweep(self._ttl):
-                logger.info("deleted %d expired objects", deleted)
+            await _run_logged(partial(self._sweep, sweep))
+
+    async def _sweep(self, sweep: Callable[[float], Awaitable[int]]) -> None:
+        if deleted := await sweep(self._ttl):
+            logger.info("deleted %d expired objects", deleted)
 
     async def _follow_cancels(self) -> None:
         """Cancel marked runs between heartbeats."""
@@ -150,7 +153,13 @@ class Maintenance:
             if run := self._runs.find(response_id):
                 run.cancel()
 
-    async def _fail(self, stored: StoredResponse) -> None:
+    async def _fail(self, taken_over: Collection[str]) -> None:
+        """End responses as failed. One that cannot be ended now is taken over again later."""
+        for response_id in taken_over:
+            await _run_logged(partial(self._fail_one, response_id))
+
+    async def _fail_one(self, response_id: str) -> None:
+        stored = await self._store.taken_over(response_id)
         ledger = await self._store.ledger(stored.owner, stored.id)
         events = end_interrupted(stored.response, () if ledger is None else ledger.events)
         await self._store.end(stored.ended(events[-1]["response"], {}), events)

@@ -25,13 +25,13 @@ from server.outbound.previews import listed
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_item
 from server.replay import items
-from server.replay.prior_turns import conversation_not_found
+from server.replay.prior_turns import conversation_not_found, refuse_large_conversation
 from server.replay.sealed_items import unseal_items
 from server.replay.sealing import SealedInput
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
-from server.store.conversations.base import Conversation, ConversationSnapshot, ConversationStore
+from server.store.conversations.base import Conversation, ConversationStore
 from server.store.lists import ListQuery
 from server.store.responses.base import Item, StoredItem
 
@@ -50,7 +50,7 @@ async def create_conversation(request: Request) -> Response:
     # The SDK sends no body for a conversation without items and metadata.
     body = await json_body.parse_or_none(request, CreateConversation) or CreateConversation()
     note_unknown(body, "Conversations")
-    items_to_add = await _read_items(request, body.items, ())
+    items_to_add = await _read_items(request, body.items)
     conversation = Conversation(
         owner, new_id("conv"), int(time.time()), today(), body.metadata or {}
     )
@@ -99,8 +99,9 @@ async def create_items(request: Request, conversation_id: str) -> Response:
     """Add up to 20 items to the end of the conversation."""
     owner = authenticate(request).id
     body = await json_body.parse(request, CreateItems)
-    read = await _read(request, conversation_id)
-    items_to_add = await _read_items(request, body.items, read.items)
+    size = _found(await _store(request).size(owner, conversation_id), conversation_id)
+    refuse_large_conversation(size, "items")
+    items_to_add = await _read_items(request, body.items, conversation_id)
     if not items_to_add:
         raise invalid("items", "expected at least one item")
     if not await _store(request).add(owner, conversation_id, items_to_add):
@@ -143,7 +144,7 @@ async def delete_item(request: Request, conversation_id: str, item_id: str) -> R
 
 
 async def _read_items(
-    request: Request, value: Any, before: Sequence[StoredItem]
+    request: Request, value: Any, conversation_id: str | None = None
 ) -> tuple[StoredItem, ...]:
     """The request's items in the form in which they are stored.
 
@@ -151,9 +152,9 @@ async def _read_items(
 
     request: the HTTP request.
     value: the request's `items`.
-    before: the items that the conversation has.
+    conversation_id: of the conversation to which they are added; None for a new one.
 
-    Raises InvalidRequest if an item is invalid, alone or after the items before it.
+    Raises InvalidRequest if an item is invalid, alone or after those of the conversation.
     """
     owner = authenticate(request).id
     context = context_of(request)
@@ -162,10 +163,11 @@ async def _read_items(
     if value is not None and len(value) > MAX_ITEMS:
         raise invalid("items", f"expected at most {MAX_ITEMS} items")
     normalised = items.normalise(value, "items")
-    items.refuse_equal_ids(normalised, before, "items")
+    before = await _referred_to(request, conversation_id, normalised) if conversation_id else ()
     known = await context.store.items(owner, items.ids_in(value))
 
     def resolved() -> tuple[StoredItem, ...]:
+        items.refuse_equal_ids(normalised, before, "items")
         seals = SealedInput(context.sealer, owner, context.context_length)
         opened = unseal_items(normalised, seals.open, "items")
         policy = context.settings.unsupported_input
@@ -182,9 +184,15 @@ async def _conversation(request: Request, conversation_id: str) -> Conversation:
     return _found(await _store(request).get(owner, conversation_id), conversation_id)
 
 
-async def _read(request: Request, conversation_id: str) -> ConversationSnapshot:
+async def _referred_to(
+    request: Request, conversation_id: str, new: Sequence[Item]
+) -> Sequence[StoredItem]:
+    """The conversation's items that have the ids of new ones, or the calls of new results."""
     owner = authenticate(request).id
-    return _found(await _store(request).read(owner, conversation_id), conversation_id)
+    call_ids = [item["call_id"] for item in new if isinstance(item.get("call_id"), str)]
+    ids = [item["id"] for item in new]
+    found = await _store(request).find(owner, conversation_id, ids, call_ids)
+    return _found(found, conversation_id)
 
 
 def _found(value: T | None, conversation_id: str) -> T:

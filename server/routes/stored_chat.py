@@ -3,7 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/chat
 """
 
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -19,7 +19,9 @@ from server.outbound.listing import list_object, paginate
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_completion, redacted_message
 from server.schemas.chat import UpdateChatCompletion
-from server.store.chat_completions.base import ListFilter, StoredChatCompletion
+from server.store.chat_completions.base import ListFilter
+
+T = TypeVar("T")
 
 router = APIRouter(prefix="/v1/chat/completions")
 
@@ -36,13 +38,15 @@ async def list_chat_completions(request: Request) -> Response:
     context = context_of(request)
     found = await context.store.chat_completions.list(owner, list_filter)
     redact = redaction_for(context.settings, redacted_completion)
-    return json_response(list_object(list(map(redact, found.completions)), has_more=found.has_more))
+    return json_response(list_object(list(map(redact, found.entries)), has_more=found.has_more))
 
 
 @router.get("/{completion_id}")
 async def retrieve_chat_completion(request: Request, completion_id: str) -> Response:
     """A stored completion. The status is 404 for one that another API key owns."""
-    return _redacted_response(request, (await _stored(request, completion_id)).completion)
+    owner = authenticate(request).id
+    completion = await context_of(request).store.chat_completions.get(owner, completion_id)
+    return _redacted_response(request, _found(completion, completion_id))
 
 
 @router.post("/{completion_id}")
@@ -52,9 +56,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
     body = await json_body.parse(request, UpdateChatCompletion)
     completions = context_of(request).store.chat_completions
     updated = await completions.annotate(owner, completion_id, body.metadata or {})
-    if updated is None:
-        raise _not_found(completion_id)
-    return _redacted_response(request, updated.completion)
+    return _redacted_response(request, _found(updated, completion_id))
 
 
 @router.delete("/{completion_id}")
@@ -72,9 +74,10 @@ async def delete_chat_completion(request: Request, completion_id: str) -> Respon
 async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
     """The messages of the request that made a stored completion."""
     paging = read_paging(request.query_params)
-    stored = await _stored(request, completion_id)
+    owner = authenticate(request).id
+    found = await context_of(request).store.chat_completions.messages(owner, completion_id)
     redact = redaction_for(context_of(request).settings, redacted_message)
-    return json_response(paginate(list(map(redact, stored.messages)), paging))
+    return json_response(paginate(list(map(redact, _found(found, completion_id))), paging))
 
 
 def _redacted_response(request: Request, completion: dict[str, Any]) -> Response:
@@ -83,12 +86,11 @@ def _redacted_response(request: Request, completion: dict[str, Any]) -> Response
     )
 
 
-async def _stored(request: Request, completion_id: str) -> StoredChatCompletion:
-    owner = authenticate(request).id
-    stored = await context_of(request).store.chat_completions.get(owner, completion_id)
-    if stored is None:
+def _found(value: T | None, completion_id: str) -> T:
+    """What the store has of a completion. Raises NotFound for None."""
+    if value is None:
         raise _not_found(completion_id)
-    return stored
+    return value
 
 
 def _not_found(completion_id: str) -> NotFound:

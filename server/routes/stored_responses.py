@@ -3,6 +3,7 @@
 Source: https://platform.openai.com/docs/api-reference/responses
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -72,7 +73,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
         return json_response(await _with_record(request, response))
     redact = redaction_for(context.settings, redacted_event)
 
-    def encode(event: WireEvent) -> bytes:
+    def encode(event: WireEvent) -> Sequence[bytes]:
         return named(redact(event))
 
     stored = partial(stream_stored, context.store, owner, response_id)

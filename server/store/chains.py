@@ -1,6 +1,7 @@
 """Chains of responses: each row references the response that it continues, to store items once."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,9 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec, rows
-from server.store.item_pages import Located, read_page
-from server.store.lists import ListQuery, Page
-from server.store.responses.base import Item, StoredItem, StoredResponse
+from server.store.item_pages import Located
+from server.store.responses.base import StoredItem, StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
 _MOST_SMALL = 500  # rows that are looked through in half a millisecond
@@ -19,14 +19,29 @@ _MOST_SMALL = 500  # rows that are looked through in half a millisecond
 _Items = tuple[StoredItem, ...]
 
 
-async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
-    """Return the response of a row of `responses`, with its whole history."""
-    chain = await rows.read(connection, _chain_with_items(row.id, items))
-    first = chain[0] if chain else row
-    before = await _of_conversation(connection, first, conversation_items)
-    work = partial(_history_input_output, before, chain)
-    is_small = rows.are_small([*before, *chain])
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Rows, read but not yet decoded: that of a response, of the items of its conversation that
+    come before its chain, and of the chain, from its first response on."""
+
+    response: Any
+    before: Sequence[Any]
+    links: Sequence[Any]
+
+
+async def read(connection: AsyncConnection, row: Any) -> Chain:
+    """Read the whole history of a row of `responses`. `decode` needs no connection."""
+    links = await rows.read(connection, _chain_with_items(row.id, items))
+    first = links[0] if links else row
+    return Chain(row, await _of_conversation(connection, first, conversation_items), links)
+
+
+async def decode(chain: Chain) -> StoredResponse:
+    """Return the response of a chain, with its whole history."""
+    work = partial(_history_input_output, chain)
+    is_small = rows.are_small([*chain.before, *chain.links])
     history, inputs, output = await threads.run(work, small=is_small)
+    row = chain.response
     (body,) = await codec.load_all([row.body])
     return StoredResponse(
         owner=row.owner,
@@ -41,30 +56,34 @@ async def load(connection: AsyncConnection, row: Any) -> StoredResponse:
     )
 
 
-async def page_of_input(connection: AsyncConnection, row: Any, query: ListQuery) -> Page[Item]:
-    """Return a page of the input of a row of `responses`, and of its whole history."""
+async def read_places(connection: AsyncConnection, row: Any) -> Chain:
+    """Read as `read` does, but of each item only its place, its id and its side."""
     columns = (items.c.place, items.c.item_id, items.c.side)
-    chain = await rows.read(connection, _chain_with_items(row.id, *columns))
+    links = await rows.read(connection, _chain_with_items(row.id, *columns))
     of_conversation = (conversation_items.c.place, conversation_items.c.item_id)
-    before = await _of_conversation(connection, chain[0] if chain else row, *of_conversation)
+    first = links[0] if links else row
+    return Chain(row, await _of_conversation(connection, first, *of_conversation), links)
+
+
+async def locate_input(chain: Chain) -> list[Located]:
+    """Where the items of a response's input are, and of its whole history; the oldest first."""
 
     def locate() -> list[Located]:
-        located = [Located(conversation_items, *each) for each in before]
-        for place, item_id, side, depth, *_ in chain:
+        located = [Located(conversation_items, *each) for each in chain.before]
+        for place, item_id, side, depth, *_ in chain.links:
             if place is not None and (depth or side == INPUT):
                 located.append(Located(items, place, item_id))
         return located
 
-    located = await threads.run(locate, small=len(before) + len(chain) <= _MOST_SMALL)
-    return await read_page(connection, located, query)
+    return await threads.run(locate, small=len(chain.before) + len(chain.links) <= _MOST_SMALL)
 
 
-def _history_input_output(before: Sequence[Any], chain: Sequence[Any]) -> tuple[_Items, ...]:
-    """The items of the rows before a chain, and of those of a chain."""
-    history = [rows.stored_item(row) for row in before]
+def _history_input_output(chain: Chain) -> tuple[_Items, ...]:
+    """The items of the rows of a chain."""
+    history = [rows.stored_item(row) for row in chain.before]
     inputs: list[StoredItem] = []
     outputs: list[StoredItem] = []
-    for row in chain:
+    for row in chain.links:
         if row.item is not None:
             side = history if row.depth else inputs if row.side == INPUT else outputs
             side.append(rows.stored_item(row))
@@ -87,14 +106,6 @@ async def prune(connection: AsyncConnection, response_id: str) -> None:
         )
         row = removed.first()
         link = None if row is None else row.previous_id
-
-
-async def prune_some(connection: AsyncConnection, most: int) -> int:
-    """Remove up to `most` deleted responses without continuations; return their number."""
-    prunable = select(responses.c.id).where(*_is_prunable()).limit(most)
-    return (
-        await connection.execute(delete(responses).where(responses.c.id.in_(prunable)))
-    ).rowcount
 
 
 def _is_prunable() -> tuple[Any, ...]:

@@ -8,12 +8,16 @@ import sys
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import orjson
 
 from harmony.messages import Author, Channel, Message, Role
 from server import threads
+from server.encoding import json_reading
+from server.encoding.json_pieces import in_pieces, joined
 
 Inflate = Callable[[bytes], bytes]
 """Returns inflated data, as `zlib.decompress` does."""
@@ -27,14 +31,19 @@ _MOST_VALUES = 200
 _MOST_READ = 65_536
 
 
-def dump(value: dict[str, Any]) -> str:
+def dump(value: dict[str, Any] | str) -> str:
     """Return JSON text."""
     return orjson.dumps(value).decode()
 
 
+async def dump_large(value: dict[str, Any]) -> str:
+    """Return JSON text, which is made on a thread if the value is large."""
+    return await threads.run(partial(dump, value), small=threads.is_small(value, _MOST_READ))
+
+
 def load(text: str) -> dict[str, Any]:
     """Return the value that `dump` received."""
-    value: dict[str, Any] = orjson.loads(text)
+    value: dict[str, Any] = json_reading.load(text.encode())
     return value
 
 
@@ -47,15 +56,18 @@ async def load_all(texts: Sequence[str]) -> list[dict[str, Any]]:
 async def pack(events: Sequence[dict[str, Any]]) -> bytes:
     """Deflate events; large ones on a thread, and one by one: orjson does not let go of the GIL."""
     rest = iter(events)
-    texts: list[bytes] = []
+    pieces: list[bytes] = []
     size = 0
     while size <= _MOST_DEFLATED and (event := next(rest, None)) is not None:
-        texts.append(orjson.dumps(event))
-        size += len(texts[-1])
+        own = [b"," if pieces else b"[", *in_pieces(event)]
+        pieces += own
+        size += sum(map(len, own))
 
     def deflated() -> bytes:
-        texts.extend(map(orjson.dumps, rest))
-        return zlib.compress(b"[" + b",".join(texts) + b"]", _LEVEL)
+        later = ((b",", *in_pieces(event)) for event in rest)
+        deflate = zlib.compressobj(_LEVEL)
+        all_pieces = chain(pieces or (b"[",), chain.from_iterable(later), (b"]",))
+        return b"".join([*map(deflate.compress, joined(all_pieces)), deflate.flush()])
 
     return await threads.run(deflated, small=size <= _MOST_DEFLATED)
 
@@ -64,7 +76,7 @@ async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
     """Return the events of several `pack` calls, concatenated."""
 
     def read() -> list[dict[str, Any]]:
-        return [event for body in bodies for event in orjson.loads(zlib.decompress(body))]
+        return [event for body in bodies for event in json_reading.load(zlib.decompress(body))]
 
     return await threads.run(read, small=sum(map(len, bodies)) <= _MOST_INFLATED)
 

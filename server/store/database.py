@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import aiosqlite
 import asyncpg
-from sqlalchemy import ColumnElement, Double, Table, literal_column
+from sqlalchemy import ColumnElement, Double, LargeBinary, Table, cast, func, literal_column
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -42,19 +42,27 @@ class Database:
         )
         self.engine = open_engine(self.url)
         self._writer = self.engine.execution_options(**WRITES)
+        # With connections of their own, because a late heartbeat ends responses.
+        self._heartbeats = open_engine(self.url).execution_options(**WRITES)
         self._files: OpenFiles | None = None
         self._reads = _Health("read")
         self._writes = _Health("write")
         self._damage: StoreDamaged | None = None
 
     async def migrate(self) -> None:
-        """Upgrade the schema. Raises StoreUnavailable."""
-        async with self._reported(self._writes):
-            await migrate(self.engine)
+        """Upgrade the schema, in any time that it takes. Raises StoreUnavailable."""
+        engine = self.engine if self.is_sqlite else open_engine(self.url, statement_seconds=None)
+        try:
+            async with self._reported(self._writes):
+                await migrate(engine)
+        finally:
+            if engine is not self.engine:
+                await engine.dispose()
 
     async def close(self) -> None:
         """Close all connections."""
         await self.engine.dispose()
+        await self._heartbeats.dispose()
 
     @property
     def writes_fail(self) -> bool:
@@ -74,6 +82,17 @@ class Database:
         """Return an INSERT of the database's dialect, which supports ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
+    def size_of(self, column: ColumnElement[str]) -> ColumnElement[int]:
+        """Return how many bytes a text has; PostgreSQL finds them without reading it."""
+        if self.is_sqlite:  # `octet_length` is newer than many an SQLite.
+            return func.length(cast(column, LargeBinary))
+        return func.octet_length(column)
+
+    def contains(self, column: ColumnElement[str], text: str) -> ColumnElement[bool]:
+        """Return whether a text occurs in another one, however long they are."""
+        place: ColumnElement[int] = (func.instr if self.is_sqlite else func.strpos)(column, text)
+        return place > 0
+
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:
         """Run a read transaction on one snapshot of the database. Raises StoreUnavailable."""
@@ -84,13 +103,15 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def writing(self) -> AsyncGenerator[AsyncConnection]:
+    async def writing(self, *, heartbeat: bool = False) -> AsyncGenerator[AsyncConnection]:
         """Run a transaction that is committed if the block succeeds. Raises StoreUnavailable.
 
+        heartbeat: it never waits for a connection that another transaction uses.
         A commit to a file that was deleted or replaced has failed, too.
         """
         async with self._reported(self._writes):
-            async with self._writer.begin() as connection:
+            writer = self._heartbeats if heartbeat else self._writer
+            async with writer.begin() as connection:
                 files = self._opened(connection)
                 yield connection
             # After the commit, so that a deletion before the commit is always detected.

@@ -3,18 +3,19 @@
 The ids of all items are read, and then the items of the page only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Table, select
+from sqlalchemy import Column, ColumnElement, Table, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec, rows
+from server.store.database import Database
 from server.store.items import Item
-from server.store.lists import ListQuery, Page, page_in_memory
+from server.store.lists import ListQuery, Page, fitting, page_in_memory
 from server.store.tables import conversation_items, items
 
 _MOST_SMALL = 500  # items among which a page is found in half a millisecond
@@ -28,19 +29,31 @@ class Located(NamedTuple):
     item_id: str
 
 
-async def read_page(
-    connection: AsyncConnection, located: Sequence[Located], query: ListQuery
-) -> Page[Item]:
-    """The page of the items, of which the oldest is the first."""
+async def read_page(database: Database, located: Sequence[Located], query: ListQuery) -> Page[Item]:
+    """The page of the items, of which the oldest is the first. Items that are gone are left out."""
     if query.after is not None:
         query = replace(query, after=rows.key(query.after))
     find = partial(page_in_memory, located, query, lambda each: each.item_id)
     page = await threads.run(find, small=len(located) <= _MOST_SMALL)
-    texts: dict[tuple[str, int], str] = {}
+    async with database.reading() as connection:
+        sizes = await _values(connection, page.entries, lambda item: database.size_of(item))
+        there = [each for each in page.entries if each in sizes]
+        count = fitting(sizes[each] for each in there)
+        texts = await _values(connection, there[:count], lambda item: item)
+    found = await codec.load_all([texts[each] for each in there[:count]])
+    return Page(found, page.has_more or count < len(there))
+
+
+async def _values(
+    connection: AsyncConnection,
+    wanted: Sequence[Located],
+    value: Callable[[Column[str]], ColumnElement[Any]],
+) -> dict[Located, Any]:
+    """A value of the column `item` of each of the items that are there."""
+    found: dict[Located, Any] = {}
     for table in (conversation_items, items):
-        places = [each.place for each in page.entries if each.table is table]
-        statement = select(table.c.place, table.c.item).where(table.c.place.in_(places))
-        for row in await connection.execute(statement) if places else ():
-            texts[table.name, row.place] = row.item
-    found = await codec.load_all([texts[each.table.name, each.place] for each in page.entries])
-    return Page(found, page.has_more)
+        by_place = {each.place: each for each in wanted if each.table is table}
+        of_items = select(table.c.place, value(table.c.item)).where(table.c.place.in_(by_place))
+        for place, each in await connection.execute(of_items) if by_place else ():
+            found[by_place[place]] = each
+    return found

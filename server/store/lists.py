@@ -1,7 +1,8 @@
 """Pages of lists: the query, and the entries of those of conversations and responses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from server import threads
@@ -14,6 +15,12 @@ T = TypeVar("T")
 MAX_FIRST_ITEM = 16_384
 """Characters of JSON of a first item that a list has. A larger one, with an image for instance,
 would make lists slow."""
+
+MOST_PAGE_BYTES = 8 * 1024 * 1024
+"""Bytes that the entries of a page take in the store, unless it is a single one.
+
+A database keeps their JSON; in memory they take some ten times as much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,14 @@ class Page(Generic[T]):
 ListPage = Page[ListEntry]
 
 
+def fitting(sizes: Iterable[int]) -> int:
+    """How many of the first entries a page has room for: at least one, if there is any."""
+    totals = accumulate(sizes)
+    return int(next(totals, None) is not None) + sum(
+        1 for _ in takewhile(lambda total: total <= MOST_PAGE_BYTES, totals)
+    )
+
+
 def page_in_memory(entries: Sequence[T], query: ListQuery, id_of: Callable[[T], str]) -> Page[T]:
     """The page of entries that are in memory, the oldest first.
 
@@ -64,10 +79,14 @@ def page_in_memory(entries: Sequence[T], query: ListQuery, id_of: Callable[[T], 
     return Page(ordered[start:end], len(ordered) > end)
 
 
-def page_of_items(stored: Sequence[StoredItem], query: ListQuery) -> Page[Item]:
-    """The page of items in memory, as `page_in_memory` makes it."""
+def page_of_items(
+    stored: Sequence[StoredItem], query: ListQuery, size_of: Callable[[StoredItem], int]
+) -> Page[Item]:
+    """The page of items in memory, as `page_in_memory` makes it, as far as they are `fitting`."""
     page = page_in_memory(stored, query, lambda each: str(each.item["id"]))
-    return Page([each.item for each in page.entries], page.has_more)
+    count = fitting(map(size_of, page.entries))
+    shown = [each.item for each in page.entries[:count]]
+    return Page(shown, page.has_more or count < len(page.entries))
 
 
 async def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:

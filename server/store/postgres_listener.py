@@ -1,7 +1,8 @@
 """A gateway's dedicated connection to PostgreSQL, for notifications and a lock.
 
 The lock shows other gateways that this one is alive. It is a session's advisory lock: PostgreSQL
-releases it when the connection ends, which is immediate if the process ends.
+releases it when the connection ends, which is immediate if the process ends. This connection may be
+lost while the gateway goes on, so a gateway has ended only if its heartbeats are missing, too.
 """
 
 import asyncio
@@ -24,9 +25,9 @@ _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 5.0
 
-_MISSING_SECONDS = 1.5
-"""A gateway whose lock is missing for this long has ended. A gateway that lost its connection
-connects again within this time, unless PostgreSQL itself was unavailable."""
+SILENT_SECONDS = 6.0
+"""A gateway without a lock has ended if it sent no heartbeat for this long: longer than the
+interval of heartbeats, by what a late one may take."""
 
 _SETTLE_SECONDS = 10.0
 """No gateway is reported as ended for this long after an outage: the others reconnect, too."""
@@ -38,8 +39,8 @@ _ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 # Shared, because a dead session may hold it until PostgreSQL notices that it is dead.
 _LOCK = "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))"
-_MISSING = """
-SELECT DISTINCT gateway FROM runs
+_ENDED = """
+SELECT gateway FROM runs
 WHERE gateway <> $1 AND starts_with(gateway, $2)
 AND pg_postmaster_start_time() < clock_timestamp() - make_interval(secs => $3)
 AND NOT EXISTS (
@@ -48,6 +49,8 @@ AND NOT EXISTS (
     AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND (classid::bigint << 32 | objid::bigint) = hashtextextended(gateway, 0)
 )
+GROUP BY gateway
+HAVING max(beat_at) < extract(epoch from clock_timestamp()) - $4::float8
 """
 
 
@@ -76,7 +79,6 @@ class PostgresListener:
         self._connection: asyncpg.Connection | None = None
         self._failure: str | None = None
         self._settled_at = 0.0
-        self._missing: dict[str, float] = {}
 
     async def start(self) -> None:
         """Listen until `stop`. If PostgreSQL is unavailable, keep trying to connect."""
@@ -91,21 +93,15 @@ class PostgresListener:
 
     async def ended(self) -> frozenset[str]:
         """Return the gateways that have runs and have ended; none while this is unknown."""
-        if self._connection is None:
+        if self._connection is None or self._now() < self._settled_at:
             return frozenset()
-        arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS)
+        arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS, SILENT_SECONDS)
         try:
-            found = await self._connection.fetch(_MISSING, *arguments, timeout=_STATEMENT_SECONDS)
+            found = await self._connection.fetch(_ENDED, *arguments, timeout=_STATEMENT_SECONDS)
         except _ERRORS as error:
             logger.debug("cannot read the locks of gateways: %s", error)
             return frozenset()
-        now = self._now()
-        self._missing = {name: self._missing.get(name, now) for (name,) in found}
-        if now < self._settled_at:
-            return frozenset()
-        return frozenset(
-            name for name, since in self._missing.items() if now - since >= _MISSING_SECONDS
-        )
+        return frozenset(name for (name,) in found)
 
     def forget(self, gateway: str) -> None:
         """Does nothing: only gateways with runs are reported."""
@@ -129,7 +125,6 @@ class PostgresListener:
             await connection.add_listener(self.CHANNEL, self._notify)
             # Notifications were lost while there was no connection.
             self._signals.notify_all()
-            self._missing = {}
             if self._attempted.is_set():
                 self._settled_at = self._now() + _SETTLE_SECONDS
             self._connection = connection

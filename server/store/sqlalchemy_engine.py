@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ import aiosqlite
 import asyncpg
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from server.store import postgres_url
 from server.store.open_files import OpenFiles
+from server.store.responses.base import StoreTooNew
 
 WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""
@@ -36,7 +40,10 @@ _CACHE_KIB = 32 * 1024
 # The -wal file is truncated to this size after a large transaction.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
 _CONNECT_SECONDS = 5
+_PING_SECONDS = 3
 _STATEMENT_SECONDS = 30
+_USED = "gpt_oss_used"
+"""The key of a flag in a PostgreSQL connection's `info`: it was used before."""
 
 
 def parse_url(url: str) -> URL:
@@ -58,28 +65,51 @@ def parse_url(url: str) -> URL:
     return parsed.set(drivername=drivers[parsed.drivername])
 
 
-def open_engine(url: URL) -> AsyncEngine:
-    """Return SQLAlchemy's engine, which connects when it is first used."""
+def open_engine(url: URL, *, statement_seconds: float | None = _STATEMENT_SECONDS) -> AsyncEngine:
+    """Return SQLAlchemy's engine, which connects when it is first used.
+
+    statement_seconds: how long PostgreSQL may take for a statement; None for any time.
+    """
     if url.get_backend_name() == "sqlite":
         return _open_sqlite(url)
+    return _open_postgres(url, statement_seconds)
+
+
+def _open_postgres(url: URL, statement_seconds: float | None) -> AsyncEngine:
     connect = partial(
         asyncpg.connect,
         postgres_url.dsn_of(url),
         timeout=_CONNECT_SECONDS,
-        command_timeout=_STATEMENT_SECONDS,
+        command_timeout=statement_seconds,
     )
-    return create_async_engine(
+    engine = create_async_engine(
         "postgresql+asyncpg://",
         # As `async_creator`, with which SQLAlchemy takes no arguments of its own.
         connect_args={"async_creator_fn": connect, **postgres_url.dialect_arguments(url)},
-        pool_pre_ping=True,
         pool_timeout=_CONNECT_SECONDS,
         hide_parameters=True,
     )
 
+    # In place of `pool_pre_ping`, which waits for a silent server as long as for a statement.
+    @event.listens_for(engine.sync_engine, "checkout")
+    def ping(connection: Any, record: ConnectionPoolEntry, _: object) -> None:
+        if record.info.setdefault(_USED, False):
+            try:
+                connection.run_async(
+                    lambda driver: driver.execute("SELECT 1", timeout=_PING_SECONDS)
+                )
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+                raise InvalidatePoolError from error
+        record.info[_USED] = True
+
+    return engine
+
 
 async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
-    """Upgrade the schema to a revision, the newest one; concurrent upgrades are serialized."""
+    """Upgrade the schema to a revision, the newest one; concurrent upgrades are serialized.
+
+    Raises StoreTooNew.
+    """
     async with engine.execution_options(**WRITES).begin() as connection:
         if engine.dialect.name == "postgresql":
             await connection.execute(
@@ -88,12 +118,25 @@ async def migrate(engine: AsyncEngine, revision: str = "head") -> None:
         await connection.run_sync(_upgrade, revision)
 
 
+def check_revisions(found: Iterable[str]) -> None:
+    """Raise StoreTooNew if a schema has a revision that this version does not know."""
+    scripts = ScriptDirectory.from_config(_config()).walk_revisions()
+    if not {script.revision for script in scripts}.issuperset(found):
+        raise StoreTooNew
+
+
 def _upgrade(connection: Connection, revision: str) -> None:
+    check_revisions(MigrationContext.configure(connection).get_current_heads())
+    config = _config()
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    return config
 
 
 def _open_sqlite(url: URL) -> AsyncEngine:

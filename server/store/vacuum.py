@@ -7,6 +7,7 @@ import shutil
 
 import aiosqlite
 
+from server.store.batches import PAUSE_SECONDS
 from server.store.database import Database
 from server.store.responses.base import StoreUnavailable
 
@@ -14,9 +15,6 @@ logger = logging.getLogger(__name__)
 
 STEP_PAGES = 256
 """The number of pages (of 4 KiB) that one transaction frees. Other writers wait for it."""
-
-PAUSE_SECONDS = 0.02
-"""The pause between two transactions, in which other writers run."""
 
 MOST_AT_ONCE = 256 * 1024 * 1024
 """The largest file, in bytes, that is rewritten at the start."""

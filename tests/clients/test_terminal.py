@@ -1,8 +1,10 @@
 """`gpt-oss-server chat` against a real server process."""
 
+import http.server
 import io
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,25 @@ def test_tools_that_are_no_list_are_refused(base_url: str, tmp_path: Path) -> No
     tools.write_text("{}", encoding="utf-8")
     with pytest.raises(ValueError, match="expected a JSON list of tools"):
         talk(base_url, tools=tools)
+
+
+@pytest.mark.parametrize("body", [b'{"object": "list", "data": []}', b"<html>", b"[]", b"\xff"])
+def test_a_server_that_names_no_model_is_an_error(body: bytes) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ValueError, match="names no model"):
+            talk(f"http://127.0.0.1:{server.server_port}/v1", "hi")
+        thread.join()
 
 
 def test_no_server_is_an_error() -> None:

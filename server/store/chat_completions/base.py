@@ -5,20 +5,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from server.store.items import SampledMessages, SampledTurn
+from server.store.lists import Page
+
+Completion = dict[str, Any]
+"""The API's object, `metadata` included."""
+Message = dict[str, Any]
+"""A message of a request, with an `id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredChatCompletion:
     """A completion that has ended.
 
-    owner: the principal's id. completion: the API's object, `metadata` included. messages: the
-    request's, each with an `id`. turns: the sampled messages of each choice that has calls, with
-    reasoning that the completion may not show.
+    owner: the principal's id. messages: the request's. turns: the sampled messages of each choice
+    that has calls, with reasoning that the completion may not show.
     """
 
     owner: str
-    completion: dict[str, Any]
-    messages: tuple[dict[str, Any], ...]
+    completion: Completion
+    messages: tuple[Message, ...]
     turns: tuple[SampledTurn, ...] = ()
 
     @property
@@ -49,14 +54,6 @@ class ListFilter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """A page of completions (the API's objects), and whether more follow it."""
-
-    completions: Sequence[dict[str, Any]]
-    has_more: bool
-
-
 class ChatCompletionStore(Protocol):
     """Stores completions for their owners (ids of principals). Other owners do not find them.
 
@@ -67,12 +64,16 @@ class ChatCompletionStore(Protocol):
         """Store a completion under its new id. Idempotent."""
         ...
 
-    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
+    async def get(self, owner: str, completion_id: str) -> Completion | None:
         """Return the owner's completion; None if there is none."""
         ...
 
-    async def list(self, owner: str, query: ListFilter) -> ListPage:
-        """Return a page of the owner's completions.
+    async def messages(self, owner: str, completion_id: str) -> Sequence[Message] | None:
+        """Return the messages of the owner's completion; None if there is none."""
+        ...
+
+    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
+        """Return a page of the owner's completions, which may end early: see `fitting`.
 
         `query.after` may be deleted: see `select_page`.
         """
@@ -80,7 +81,7 @@ class ChatCompletionStore(Protocol):
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredChatCompletion | None:
+    ) -> Completion | None:
         """Replace the metadata of the owner's completion; None if there is none."""
         ...
 

@@ -1,13 +1,19 @@
 """Stored chat completions in this process's memory."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from server.ids import place_after
-from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
+from server.store.chat_completions.base import (
+    Completion,
+    ListFilter,
+    Message,
+    StoredChatCompletion,
+)
 from server.store.items import SampledMessages, SampledTurn
+from server.store.lists import Page, fitting
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 
 CAPACITY = 10_000
@@ -30,9 +36,9 @@ class MemoryChatCompletions:
 
     async def put(self, stored: StoredChatCompletion) -> None:
         """Store it, and evict the oldest beyond the limits."""
-        await self._sizes.measure(_parts(stored))
+        measured = await self._sizes.measure(_parts(stored))
         self._completions[(stored.owner, stored.id)] = stored
-        self._sizes.add(_parts(stored))
+        self._sizes.add(_parts(stored), measured)
         self._calls |= {
             (stored.owner, call_id): turn for turn in stored.turns for call_id in turn.ends
         }
@@ -41,11 +47,17 @@ class MemoryChatCompletions:
         ):
             self._remove(next(iter(self._completions)))
 
-    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
+    async def get(self, owner: str, completion_id: str) -> Completion | None:
         """Look it up."""
-        return self._completions.get((owner, completion_id))
+        stored = self._completions.get((owner, completion_id))
+        return None if stored is None else stored.completion
 
-    async def list(self, owner: str, query: ListFilter) -> ListPage:
+    async def messages(self, owner: str, completion_id: str) -> Sequence[Message] | None:
+        """Look it up."""
+        stored = self._completions.get((owner, completion_id))
+        return None if stored is None else stored.messages
+
+    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
         """List in the order of insertion."""
         listed = [stored for (of, _), stored in self._completions.items() if of == owner]
         if query.order == "desc":
@@ -54,11 +66,12 @@ class MemoryChatCompletions:
             ids = [stored.id for stored in listed]
             listed = listed[place_after(ids, query.after, query.order) :]
         found = [stored.completion for stored in listed if query.matches(stored.completion)]
-        return ListPage(found[: query.limit], len(found) > query.limit)
+        count = fitting(map(self._sizes.of, found[: query.limit]))
+        return Page(found[:count], len(found) > count)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredChatCompletion | None:
+    ) -> Completion | None:
         """Replace the metadata; the order stays."""
         stored = self._completions.get((owner, completion_id))
         if stored is None:
@@ -67,7 +80,7 @@ class MemoryChatCompletions:
         self._sizes.add(_parts(changed))
         self._completions[(owner, completion_id)] = changed
         self._sizes.remove(_parts(stored))
-        return changed
+        return changed.completion
 
     async def delete(self, owner: str, completion_id: str) -> bool:
         """Delete it and its calls."""

@@ -1,15 +1,22 @@
 """Stored chat completions in a database."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Select, delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.chat_completions.base import ListFilter, ListPage, StoredChatCompletion
+from server.store.batches import change_in_batches
+from server.store.chat_completions.base import (
+    Completion,
+    ListFilter,
+    Message,
+    StoredChatCompletion,
+)
 from server.store.database import Database
 from server.store.items import SampledMessages
+from server.store.lists import Page, fitting
 from server.store.pages import select_page
 from server.store.tables import chat_calls, chat_completions, chat_messages, chat_metadata
 
@@ -27,7 +34,7 @@ class SqlChatCompletions:
             "owner": stored.owner,
             "created_at": self._database.clock,
             "model": stored.completion["model"],
-            "body": codec.dump(stored.completion),
+            "body": await codec.dump_large(stored.completion),
             "messages": await codec.pack(stored.messages),
         }
         messages, calls = await rows.turns(stored.id, stored.turns)
@@ -39,42 +46,63 @@ class SqlChatCompletions:
             await rows.insert_all(connection, chat_messages, messages)
             await rows.insert_all(connection, chat_calls, calls)
 
-    async def get(self, owner: str, completion_id: str) -> StoredChatCompletion | None:
-        """Read the completion and its messages, without `turns`."""
+    async def get(self, owner: str, completion_id: str) -> Completion | None:
+        """Read the completion alone."""
+        body = chat_completions.c.body
         async with self._database.reading() as connection:
-            row = (await connection.execute(_one(owner, completion_id))).first()
-        return None if row is None else await _stored(row)
+            text = (await connection.execute(_one(owner, completion_id, body))).scalar()
+        return None if text is None else (await codec.load_all([text]))[0]
 
-    async def list(self, owner: str, query: ListFilter) -> ListPage:
-        """List in the order of insertion."""
+    async def messages(self, owner: str, completion_id: str) -> Sequence[Message] | None:
+        """Read the messages alone."""
+        packed = chat_completions.c.messages
+        async with self._database.reading() as connection:
+            body = (await connection.execute(_one(owner, completion_id, packed))).scalar()
+        return None if body is None else await codec.unpack([body])
+
+    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
+        """List in the order of insertion: find the page, and then read its completions."""
+        columns = chat_completions.c
         async with self._database.reading() as connection:
             page = await select_page(connection, chat_completions, owner, query, *_matches(query))
-            page = page.with_only_columns(chat_completions.c.body)
-            bodies = (await connection.execute(page)).scalars().all()
-        completions = await codec.load_all(bodies[: query.limit])
-        return ListPage(completions, has_more=len(bodies) > query.limit)
+            sizes = page.with_only_columns(columns.place, self._database.size_of(columns.body))
+            found = (await connection.execute(sizes)).all()
+            count = fitting(size for _, size in found[: query.limit])
+            places = [place for place, _ in found[:count]]
+            bodies = select(columns.place, columns.body).where(columns.place.in_(places))
+            texts = {row.place: row.body for row in await connection.execute(bodies)}
+        completions = await codec.load_all([texts[place] for place in places])
+        return Page(completions, has_more=len(found) > count)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
-    ) -> StoredChatCompletion | None:
-        """Replace the metadata, in the body and in its table."""
-        async with self._database.writing() as connection:
-            # Locked, so that nobody deletes it before its new metadata is there.
-            one = _one(owner, completion_id).with_for_update()
-            row = (await connection.execute(one)).first()
+    ) -> Completion | None:
+        """Replace the metadata, in the body and in its table.
+
+        The body is made before the transaction, which others wait for. If it is another one then,
+        it is made again.
+        """
+        columns = chat_completions.c
+        while True:
+            async with self._database.reading() as connection:
+                found = await connection.execute(
+                    _one(owner, completion_id, columns.place, columns.id, columns.body)
+                )
+                row = found.first()
             if row is None:
                 return None
-            stored = await _stored(row)
-            changed = {**stored.completion, "metadata": dict(metadata)}
-            await connection.execute(
-                update(chat_completions)
-                .where(chat_completions.c.place == row.place)
-                .values(body=codec.dump(changed))
-            )
-            old = delete(chat_metadata).where(chat_metadata.c.completion_id == row.id)
-            await connection.execute(old)
-            await _insert_metadata(connection, row.id, metadata)
-        return StoredChatCompletion(owner, changed, stored.messages)
+            (completion,) = await codec.load_all([row.body])
+            changed = {**completion, "metadata": dict(metadata)}
+            body = await codec.dump_large(changed)
+            unchanged = (columns.place == row.place) & (columns.body == row.body)
+            async with self._database.writing() as connection:
+                new = update(chat_completions).where(unchanged).values(body=body)
+                if (await connection.execute(new)).rowcount == 0:
+                    continue
+                old = delete(chat_metadata).where(chat_metadata.c.completion_id == row.id)
+                await connection.execute(old)
+                await _insert_metadata(connection, row.id, metadata)
+            return changed
 
     async def delete(self, owner: str, completion_id: str) -> bool:
         """Delete it; its metadata and calls go by cascade."""
@@ -107,9 +135,12 @@ class SqlChatCompletions:
 
     async def sweep(self, age: float) -> int:
         """Delete completions older than `age` seconds; return their number."""
-        old = chat_completions.c.created_at < self._database.clock - age
-        async with self._database.writing() as connection:
-            return (await connection.execute(delete(chat_completions).where(old))).rowcount
+        columns = chat_completions.c
+        return await change_in_batches(
+            self._database,
+            select(columns.place).where(columns.created_at < self._database.clock - age),
+            lambda places: delete(chat_completions).where(columns.place.in_(places)),
+        )
 
 
 async def _insert_metadata(
@@ -128,8 +159,8 @@ def _is(owner: str, completion_id: str) -> ColumnElement[bool]:
     return (columns.id == rows.key(completion_id)) & (columns.owner == owner)
 
 
-def _one(owner: str, completion_id: str) -> Select[Any]:
-    return select(chat_completions).where(_is(owner, completion_id))
+def _one(owner: str, completion_id: str, *columns: Column[Any]) -> Select[Any]:
+    return select(*columns).where(_is(owner, completion_id))
 
 
 def _matches(query: ListFilter) -> Iterator[ColumnElement[bool]]:
@@ -143,9 +174,3 @@ def _matches(query: ListFilter) -> Iterator[ColumnElement[bool]]:
             chat_metadata.c.value == value,
         )
         yield label.exists()
-
-
-async def _stored(row: Any) -> StoredChatCompletion:
-    messages = await codec.unpack([row.messages])
-    (completion,) = await codec.load_all([row.body])
-    return StoredChatCompletion(row.owner, completion, tuple(messages))

@@ -1,6 +1,6 @@
 """The protocol for conversations, and their stored form."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -45,6 +45,17 @@ class ConversationSnapshot:
     tool_state: ToolState = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationSize:
+    """How many items a conversation has, and how many bytes they take in the store.
+
+    In memory they take some ten times the bytes of their JSON.
+    """
+
+    items: int
+    bytes: int
+
+
 class ConversationStore(Protocol):
     """Stores conversations for their owners. All methods raise StoreUnavailable.
 
@@ -63,12 +74,25 @@ class ConversationStore(Protocol):
         """Return the owner's conversation with its items, in order; None if there is none."""
         ...
 
+    async def size(self, owner: str, conversation_id: str) -> ConversationSize | None:
+        """Return the size of the owner's conversation; None if there is none."""
+        ...
+
+    async def find(
+        self, owner: str, conversation_id: str, ids: Collection[str], call_ids: Collection[str]
+    ) -> Sequence[StoredItem] | None:
+        """Return those items of the owner's conversation that have one of the ids or call ids.
+
+        None if there is no conversation.
+        """
+        ...
+
     async def page_of_items(
         self, owner: str, conversation_id: str, query: ListQuery
     ) -> Page[Item] | None:
         """Return a page of the items of the owner's conversation; None if there is none.
 
-        `query.after` may be deleted: see `page_in_memory`.
+        It may end early: see `fitting`. `query.after` may be deleted: see `page_in_memory`.
         """
         ...
 

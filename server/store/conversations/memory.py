@@ -1,10 +1,10 @@
 """Conversations in this process's memory."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from server.store.conversations.base import Conversation, ConversationSnapshot
+from server.store.conversations.base import Conversation, ConversationSize, ConversationSnapshot
 from server.store.items import Item, StoredItem, ToolState
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, MemorySizes
@@ -28,10 +28,10 @@ class MemoryConversations:
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Store it, and evict others beyond the limits."""
-        await self._sizes.measure(items)
+        measured = await self._sizes.measure(items)
         key = (conversation.owner, conversation.id)
         self._conversations[key] = ConversationSnapshot(conversation, tuple(items), 0)
-        self._sizes.add(items)
+        self._sizes.add(items, measured)
         self._make_room()
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
@@ -46,12 +46,33 @@ class MemoryConversations:
             self._conversations.move_to_end(key)
         return self._conversations.get(key)
 
+    async def size(self, owner: str, conversation_id: str) -> ConversationSize | None:
+        """Add up the sizes; this counts as use."""
+        snapshot = await self.read(owner, conversation_id)
+        if snapshot is None:
+            return None
+        return ConversationSize(len(snapshot.items), sum(map(self._sizes.of, snapshot.items)))
+
+    async def find(
+        self, owner: str, conversation_id: str, ids: Collection[str], call_ids: Collection[str]
+    ) -> Sequence[StoredItem] | None:
+        """Look at each item; this counts as use."""
+        snapshot = await self.read(owner, conversation_id)
+        if snapshot is None:
+            return None
+        items, wanted, calls = snapshot.items, set(ids), set(call_ids)
+        return [
+            stored
+            for stored in items
+            if stored.item["id"] in wanted or stored.item.get("call_id") in calls
+        ]
+
     async def page_of_items(
         self, owner: str, conversation_id: str, query: ListQuery
     ) -> Page[Item] | None:
         """Look up the items; this counts as use."""
         snapshot = await self.read(owner, conversation_id)
-        return None if snapshot is None else page_of_items(snapshot.items, query)
+        return None if snapshot is None else page_of_items(snapshot.items, query, self._sizes.of)
 
     async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         """Look it up; this counts as use."""
@@ -89,7 +110,7 @@ class MemoryConversations:
         tool_state: ToolState | None = None,
     ) -> bool:
         """Append the items. tool_state: replaces the conversation's, unless it is None."""
-        await self._sizes.measure(items)
+        measured = await self._sizes.measure(items)
         snapshot = await self.read(owner, conversation_id)
         if snapshot is None:
             return False
@@ -98,7 +119,7 @@ class MemoryConversations:
             items=(*snapshot.items, *items),
             tool_state=snapshot.tool_state if tool_state is None else tool_state,
         )
-        self._sizes.add(items)
+        self._sizes.add(items, measured)
         self._make_room()
         return True
 

@@ -1,13 +1,26 @@
 """Conversations in a database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    delete,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
-from server.store.conversations.base import Conversation, ConversationSnapshot
+from server.store.batches import change_in_batches
+from server.store.conversations.base import Conversation, ConversationSize, ConversationSnapshot
 from server.store.database import Database
 from server.store.item_pages import Located, read_page
 from server.store.items import Item, StoredItem, ToolState
@@ -62,6 +75,39 @@ class SqlConversations:
         items = await rows.stored_items(found)
         return ConversationSnapshot(conversation, items, position, tool_state)
 
+    async def size(self, owner: str, conversation_id: str) -> ConversationSize | None:
+        """Measure the items where they are."""
+        size = self._database.size_of(conversation_items.c.item)
+        total = select(func.count(conversation_items.c.place), func.coalesce(func.sum(size), 0))
+        query = (
+            total.select_from(conversations)
+            .outerjoin(conversation_items)
+            .where(_is(owner, conversation_id))
+            .group_by(conversations.c.id)
+        )
+        async with self._database.reading() as connection:
+            found = (await connection.execute(query)).first()
+        return None if found is None else ConversationSize(found[0], int(found[1]))
+
+    async def find(
+        self, owner: str, conversation_id: str, ids: Collection[str], call_ids: Collection[str]
+    ) -> Sequence[StoredItem] | None:
+        """Read the items in which the text of a call id occurs, and those with one of the ids."""
+        columns = conversation_items.c
+        texts = (f'"call_id":{codec.dump(call_id)}' for call_id in call_ids)
+        contains = partial(self._database.contains, columns.item)
+        # Most items have no call id, and are searched once then, not for each id.
+        is_of_call = and_(contains('"call_id":'), or_(false(), *map(contains, texts)))
+        wanted = or_(columns.item_id.in_(map(rows.key, ids)), is_of_call)
+        query = select(conversation_items).where(
+            columns.conversation_id == rows.key(conversation_id), wanted
+        )
+        async with self._database.reading() as connection:
+            if await _one(connection, owner, conversation_id) is None:
+                return None
+            found = await rows.read(connection, query.order_by(columns.place))
+        return await rows.stored_items(found)
+
     async def page_of_items(
         self, owner: str, conversation_id: str, query: ListQuery
     ) -> Page[Item] | None:
@@ -73,8 +119,8 @@ class SqlConversations:
                 return None
             statement = places.where(columns.conversation_id == rows.key(conversation_id))
             found = await rows.read(connection, statement)
-            located = [Located(conversation_items, *row) for row in found]
-            return await read_page(connection, located, query)
+        located = [Located(conversation_items, *row) for row in found]
+        return await read_page(self._database, located, query)
 
     async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         """Read the item's row."""
@@ -171,11 +217,13 @@ class SqlConversations:
 
     async def sweep(self, age: float) -> int:
         """Delete conversations without an addition for `age` seconds; return their number."""
-        async with self._database.writing() as connection:
-            removed = await connection.execute(
-                delete(conversations).where(conversations.c.touched_at < self._database.clock - age)
-            )
-        return removed.rowcount
+        columns = conversations.c
+        old = columns.touched_at < self._database.clock - age
+        return await change_in_batches(
+            self._database,
+            select(columns.id).where(old),
+            lambda ids: delete(conversations).where(columns.id.in_(ids), old),
+        )
 
 
 def _is(owner: str, conversation_id: str) -> ColumnElement[bool]:

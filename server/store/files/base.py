@@ -95,6 +95,11 @@ class FileStore(Protocol):
         """Return what the owner's files take that have not expired at `now`."""
         ...
 
-    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
-        """Return some files that have expired at `now` or are older; empty if there are none."""
+    async def expired(
+        self, now: float, created_before: float, *, after: str = ""
+    ) -> tuple[StoredFile, ...]:
+        """Return some files that have expired at `now` or are older, by id.
+
+        after: the last id of an earlier call. Empty if no more follow.
+        """
         ...

@@ -1,6 +1,7 @@
 """The content of files: one file of a folder each, named by its id."""
 
 import asyncio
+import logging
 import os
 import secrets
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from server.threads import CHUNK, closed_on_a_thread, read
+
+logger = logging.getLogger(__name__)
 
 _PARTIAL = ".partial-"
 _PARTIAL_SECONDS = 86_400.0
@@ -59,9 +62,13 @@ class FileFolder:
             return
         oldest = time.time() - _PARTIAL_SECONDS
         for path in self._folder.glob(f"{_PARTIAL}*"):
-            with suppress(FileNotFoundError):
+            try:
                 if path.stat().st_mtime < oldest:
                     path.unlink()
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                logger.error("%s cannot be deleted: %s", path.name, error.strerror)
 
     def close(self) -> None:
         """Delete a temporary folder. Safe to call twice."""
@@ -87,7 +94,9 @@ class StagedFile:
         self.size = 0
         self.path = place / f"{_PARTIAL}{secrets.token_hex(16)}"
         self._folder = folder
-        self._file: BinaryIO | None = self.path.open("xb")
+        # A folder that was there before may be open to others.
+        self.path.touch(mode=0o600, exist_ok=False)
+        self._file: BinaryIO | None = self.path.open("wb")
         self._buffer = bytearray()
 
     async def write(self, data: bytes) -> None:

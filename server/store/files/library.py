@@ -43,7 +43,7 @@ class FileLibrary:
     """The files of all owners.
 
     now: Unix seconds. The store raises StoreUnavailable from every method that uses it. Where the
-    disk is full or fails, uploads raise Unavailable.
+    disk is full or fails, methods that need a content raise Unavailable.
     """
 
     def __init__(
@@ -123,16 +123,17 @@ class FileLibrary:
             await self._count(staging.owner, staging.account)
             if staging.account.stored + size > self.limits.total:
                 raise _too_many_bytes(self.limits)
-            # The row comes first: a crash then leaves no content that nobody knows of.
-            await self._store.put(stored)
+            try:
+                # The row comes first: a crash then leaves no content that nobody knows of.
+                await completed(self._store.put(stored))
+                with _disk():
+                    await completed(staging.file.keep(stored.id))
+            except BaseException:
+                # The row may be there although its acknowledgement was lost.
+                await completed(self._forget(stored))
+                raise
             staging.account.stored += size
             staging.release()
-        try:
-            with _disk():
-                await completed(staging.file.keep(stored.id))
-        except BaseException:
-            await completed(self._forget(staging.account, stored))
-            raise
         return stored
 
     async def get(self, owner: str, file_id: str, *, param: str = "file_id") -> StoredFile:
@@ -145,10 +146,11 @@ class FileLibrary:
     async def open(self, owner: str, file_id: str, *, param: str = "file_id") -> BinaryIO:
         """The content of the owner's file, which stays readable if the file is deleted meanwhile.
 
-        The caller closes it. Raises NotFound for `param`.
+        The caller closes it. Raises NotFound for `param`, and Unavailable where the disk fails.
         """
         file = await self.get(owner, file_id, param=param)
-        content = await asyncio.to_thread(self._folder.open, file.id)
+        with _disk():
+            content = await asyncio.to_thread(self._folder.open, file.id)
         if content is None:
             logger.warning("the content of %s is missing in the folder of files", file.id)
             raise _not_found(file_id, param)
@@ -159,17 +161,30 @@ class FileLibrary:
         return await self._store.list(owner, query, self._now())
 
     async def delete(self, owner: str, file_id: str) -> None:
-        """Delete the owner's file and its content. Raises NotFound."""
-        await self._delete(await self.get(owner, file_id))
+        """Delete the owner's file and its content.
+
+        Raises NotFound, and Unavailable where the disk fails.
+        """
+        file = await self.get(owner, file_id)
+        with _disk():
+            await self._delete(file)
 
     async def sweep(self, age: float) -> int:
-        """Delete files that have expired or are older than `age` seconds; return their number."""
+        """Delete files that have expired or are older than `age` seconds; return their number.
+
+        A file that cannot be deleted stays until a later call.
+        """
         deleted = 0
         now = self._now()
-        while expired := await self._store.expired(now, now - age):
+        last = ""
+        while expired := await self._store.expired(now, now - age, after=last):
             for file in expired:
-                await self._delete(file)
-            deleted += len(expired)
+                try:
+                    await self._delete(file)
+                    deleted += 1
+                except OSError as error:
+                    logger.error("%s cannot be deleted: %s", file.id, error.strerror)
+            last = expired[-1].id
         await asyncio.to_thread(self._folder.sweep)
         return deleted
 
@@ -183,15 +198,12 @@ class FileLibrary:
         if usage.count >= self.limits.files:
             raise _storage_full(f"You have {usage.count} files, which is the limit.")
 
-    async def _forget(self, account: "_Account", file: StoredFile) -> None:
+    async def _forget(self, file: StoredFile) -> None:
         """Delete a file that could not be kept. The error that it had is more than a second one."""
-        async with account.lock:
-            try:
-                await self._delete(file)
-            except (Unavailable, OSError) as error:
-                logger.error("%s is left without content: %s", file.id, type(error).__name__)
-            else:
-                account.stored -= file.size
+        try:
+            await self._delete(file)
+        except (Unavailable, OSError) as error:
+            logger.error("%s may be left without content: %s", file.id, type(error).__name__)
 
     async def _delete(self, file: StoredFile) -> None:
         # The content goes first: a crash then leaves a row, which can be deleted again.
@@ -276,9 +288,9 @@ def _disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        logger.error("files cannot be stored: %s", error.strerror)
+        logger.error("the folder of files fails: %s", error.strerror)
         raise Unavailable(
-            "The server cannot store files now.", code="file_storage_unavailable"
+            "The server cannot write, read or delete files now.", code="file_storage_unavailable"
         ) from error
 
 

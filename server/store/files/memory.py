@@ -52,12 +52,14 @@ class MemoryFiles:
         ]
         return FileUsage(len(sizes), sum(sizes))
 
-    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
+    async def expired(
+        self, now: float, created_before: float, *, after: str = ""
+    ) -> tuple[StoredFile, ...]:
         """Return all of them."""
         return tuple(
             file
-            for file in self._files.values()
-            if _is_expired(file, now) or file.created_at < created_before
+            for file_id, file in sorted(self._files.items())
+            if file_id > after and (_is_expired(file, now) or file.created_at < created_before)
         )
 
 

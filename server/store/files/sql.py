@@ -56,12 +56,13 @@ class SqlFiles:
             count, size = (await connection.execute(statement)).one()
         return FileUsage(count, int(size))
 
-    async def expired(self, now: float, created_before: float) -> tuple[StoredFile, ...]:
+    async def expired(
+        self, now: float, created_before: float, *, after: str = ""
+    ) -> tuple[StoredFile, ...]:
         """Return up to 500 of them."""
+        is_old = or_(files.c.expires_at <= now, files.c.created_at < created_before)
         statement = (
-            select(files)
-            .where(or_(files.c.expires_at <= now, files.c.created_at < created_before))
-            .limit(_AT_ONCE)
+            select(files).where(is_old, files.c.id > after).order_by(files.c.id).limit(_AT_ONCE)
         )
         async with self._database.reading() as connection:
             return tuple(map(_stored, (await connection.execute(statement)).all()))

@@ -47,6 +47,16 @@ class StoreDamaged(StoreUnavailable):
         self.advice = advice
 
 
+class StoreTooNew(StoreUnavailable):
+    """A newer version of the server has upgraded the store."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the store was made by a newer version of gpt-oss-server; install that version, or "
+            "name another --store"
+        )
+
+
 class RunLost(StoreUnavailable):
     """This gateway does not own the run: another took it over, or it was never begun here."""
 
@@ -192,10 +202,6 @@ class Store(Protocol):
         """Raise StoreUnavailable if a response could probably not be stored now."""
         ...
 
-    async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
-        """Store a response that has ended, under a new id."""
-        ...
-
     async def begin(self, stored: StoredResponse) -> None:
         """Store a response that this gateway starts to make. Raises PreviousNotFound."""
         ...
@@ -224,7 +230,7 @@ class Store(Protocol):
     ) -> Page[Item] | None:
         """Return a page of the history and input of the owner's response; None if there is none.
 
-        `query.after` may be deleted: see `page_in_memory`.
+        It may end early: see `fitting`. `query.after` may be deleted: see `page_in_memory`.
         """
         ...
 
@@ -279,16 +285,22 @@ class Store(Protocol):
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
-    ) -> Sequence[StoredResponse]:
+    ) -> Sequence[str]:
         """Take over the runs whose gateway sent no heartbeat for more than `silent` seconds.
+
+        Return the ids of the responses, which may be deleted.
 
         running: this gateway's own runs, which are not taken over although they may be late after
         a pause of the process.
         """
         ...
 
-    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[str]:
         """Take over the runs of gateways that have ended, which released their locks."""
+        ...
+
+    async def taken_over(self, response_id: str) -> StoredResponse:
+        """Return a response whose run was taken over, without its history. Raises RunLost."""
         ...
 
     async def cancelled(self) -> frozenset[str]:

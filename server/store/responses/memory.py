@@ -1,7 +1,7 @@
 """A store in this process's memory, with limits on count and size."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +15,7 @@ from server.store.conversations.memory import MemoryConversations
 from server.store.files.memory import MemoryFiles
 from server.store.items import turns_up_to_calls
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
-from server.store.memory_size import MOST_BYTES, MemorySizes, Part
+from server.store.memory_size import MOST_BYTES, Measured, MemorySizes, Part
 from server.store.responses.base import (
     CANCELS,
     Event,
@@ -41,6 +41,28 @@ class _Run:
     cancelled: bool = False
 
 
+class _ItemIndex:
+    """Items of stored responses, by owner and id. Several responses may have items with one id."""
+
+    def __init__(self) -> None:
+        self._items: dict[_Key, list[StoredItem]] = {}
+
+    def add(self, owner: str, added: Iterable[StoredItem]) -> None:
+        for stored in added:
+            self._items.setdefault((owner, stored.item["id"]), []).append(stored)
+
+    def remove(self, owner: str, removed: Iterable[StoredItem]) -> None:
+        for stored in removed:
+            key = (owner, stored.item["id"])
+            same = self._items[key]
+            del same[next(place for place, other in enumerate(same) if other is stored)]
+            if not same:
+                del self._items[key]
+
+    def earliest(self, keys: Iterable[_Key]) -> dict[str, StoredItem]:
+        return {key[1]: self._items[key][0] for key in keys if key in self._items}
+
+
 class MemoryStore:
     """Stores up to `capacity` responses, >= 1, until the process ends.
 
@@ -61,7 +83,8 @@ class MemoryStore:
         self._most = most
         self._sizes = MemorySizes()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
-        self._items: dict[_Key, StoredItem] = {}
+        self._inputs = _ItemIndex()
+        self._outputs = _ItemIndex()
         self._turns: dict[_Key, Sequence[StoredItem]] = {}
         self._ledgers: dict[_Key, Sequence[bytes]] = {}
         self._runs: dict[str, _Run] = {}
@@ -76,16 +99,9 @@ class MemoryStore:
     async def check(self) -> None:
         """Does nothing: memory is always available."""
 
-    async def put(self, stored: StoredResponse, events: Sequence[Event] = ()) -> None:
-        """Store it, and evict others beyond the limits."""
-        ledger = await _packed(events)
-        await self._sizes.measure(_parts(stored))
-        self._put(stored, ledger)
-
     async def begin(self, stored: StoredResponse) -> None:
-        """Store it, with an empty ledger."""
-        await self._sizes.measure(_parts(stored))
-        self._insert(stored)
+        """Store it, with an empty ledger, and evict others beyond the limits."""
+        self._insert(stored, await self._sizes.measure(_parts(stored)))
         self._runs[stored.id] = _Run(stored.owner)
         self._make_room((stored.owner, stored.id))
 
@@ -97,7 +113,7 @@ class MemoryStore:
     async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
         """Store the response, unless it was deleted while it was made."""
         ledger = await _packed(events)
-        await self._sizes.measure(_parts(stored))
+        measured = await self._sizes.measure(_parts(stored))
         key = (stored.owner, stored.id)
         earlier = self._responses.get(key)
         if stored.id not in self._runs and earlier and earlier.response == stored.response:
@@ -105,7 +121,10 @@ class MemoryStore:
         self._run(stored.id)
         del self._runs[stored.id]
         if key in self._responses:
-            self._put(stored, ledger)
+            self._insert(stored, measured)
+            self._ledgers[key] = ledger
+            self._sizes.add(ledger)
+            self._make_room(key)
         if stored.conversation_id and stored.conversation_items:
             await self.conversations.add(
                 stored.owner,
@@ -127,7 +146,9 @@ class MemoryStore:
     ) -> Page[Item] | None:
         """Look up the items."""
         stored = await self.get(owner, response_id)
-        return None if stored is None else page_of_items((*stored.history, *stored.input), query)
+        if stored is None:
+            return None
+        return page_of_items((*stored.history, *stored.input), query, self._sizes.of)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Look up the API's object."""
@@ -173,9 +194,13 @@ class MemoryStore:
         return found
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """Look up the items."""
-        keys = ((owner, item_id) for item_id in ids)
-        return {key[1]: self._items[key] for key in keys if key in self._items}
+        """Look up the items.
+
+        Of several with one id it returns an output item, or else the earliest: a client may send
+        an item back changed.
+        """
+        keys = [(owner, item_id) for item_id in ids]
+        return self._inputs.earliest(keys) | self._outputs.earliest(keys)
 
     async def turns_up_to_calls(
         self, owner: str, call_ids: Collection[str]
@@ -198,13 +223,17 @@ class MemoryStore:
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
-    ) -> Sequence[StoredResponse]:
+    ) -> Sequence[str]:
         """Return nothing: no other gateway shares this memory."""
         return ()
 
-    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[str]:
         """Return nothing: no other gateway shares this memory."""
         return ()
+
+    async def taken_over(self, response_id: str) -> StoredResponse:
+        """Look up a response that is being made."""
+        return self._responses[(self._runs[response_id].owner, response_id)]
 
     async def cancelled(self) -> frozenset[str]:
         """Return the marked runs."""
@@ -223,27 +252,17 @@ class MemoryStore:
             raise RunLost(f"The run of response '{response_id}' is not this server's any more.")
         return self._runs[response_id]
 
-    def _put(self, stored: StoredResponse, ledger: Sequence[bytes]) -> None:
-        self._insert(stored)
-        key = (stored.owner, stored.id)
-        self._ledgers[key] = ledger
-        self._sizes.add(ledger)
-        self._make_room(key)
-
-    def _insert(self, stored: StoredResponse) -> None:
+    def _insert(self, stored: StoredResponse, measured: Measured) -> None:
         key = (stored.owner, stored.id)
         stored = replace(stored, history=()) if stored.detached else stored
         # Before the earlier one is removed: parts that both have need not be measured again.
-        self._sizes.add(_parts(stored))
+        self._sizes.add(_parts(stored), measured)
         self._remove(key)
         self._responses[key] = stored
-        for output in stored.output:
-            self._items[(stored.owner, output.item["id"])] = output
         for call_id, turn in turns_up_to_calls(stored.output):
             self._turns[(stored.owner, call_id)] = turn
-        for entry in stored.input:
-            # A client may send an item back changed: the id stays with its first form.
-            self._items.setdefault((stored.owner, entry.item["id"]), entry)
+        self._inputs.add(stored.owner, stored.input)
+        self._outputs.add(stored.owner, stored.output)
 
     def _make_room(self, newest: _Key) -> None:
         while len(self._responses) > self._capacity or self._sizes.total > self._most:
@@ -262,10 +281,8 @@ class MemoryStore:
             self._sizes.remove(ledger)
         for output in stored.output:
             self._turns.pop((stored.owner, output.item.get("call_id", "")), None)
-        for each in (*stored.input, *stored.output):
-            item_key = (stored.owner, each.item["id"])
-            if self._items.get(item_key) is each:
-                del self._items[item_key]
+        self._inputs.remove(stored.owner, stored.input)
+        self._outputs.remove(stored.owner, stored.output)
         return True
 
 

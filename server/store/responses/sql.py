@@ -1,6 +1,5 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
 from server.store.filelocks import FileLocks
 from server.store.files.sql import SqlFiles
+from server.store.item_pages import read_page
 from server.store.lists import ListPage, ListQuery, Page
 from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.responses.base import (
@@ -34,14 +34,12 @@ from server.store.responses.base import (
     StoredResponse,
 )
 from server.store.responses.list_sql import list_responses
+from server.store.responses.sweep_sql import sweep_responses
 from server.store.responses.turns_sql import read_turns
 from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
 
-logger = logging.getLogger(__name__)
-
 _SQLITE_POLL_SECONDS = 0.2
 _POSTGRES_POLL_SECONDS = 10.0
-_AT_ONCE = 500
 
 
 Row = dict[str, Any]
@@ -105,6 +103,9 @@ class SqlStore:
     async def start(self) -> None:
         """Connect, and upgrade the schema."""
         await self.database.migrate()
+        # A file that can only be read has passed so far, if its schema is the newest one. The
+        # connection of heartbeats opens the files now: later they may have been replaced.
+        await self._check_writes(heartbeat=True)
         await vacuum.allow(self.database)
         async with self.database.reading() as connection:
             seal = select(secrets.c.value).where(secrets.c.name == SEAL)
@@ -120,22 +121,17 @@ class SqlStore:
         """Read a row; or write one if the last write failed, as there may be room again."""
         self.database.check()
         if self.database.writes_fail:
-            async with self.database.writing() as connection:
-                # A row comes and goes: SQLite writes nothing where an update changes nothing.
-                name = self._gateway
-                await connection.execute(secrets.insert().values(name=name, value=""))
-                await connection.execute(secrets.delete().where(secrets.c.name == name))
+            await self._check_writes()
         else:
             async with self.database.reading() as connection:
                 await connection.execute(select(secrets.c.name).where(secrets.c.name == SEAL))
 
-    async def put(self, stored: StoredResponse, ledger: Sequence[Event] = ()) -> None:
-        """Insert the response, its items and its events."""
-        input_rows = await rows.items(stored.id, INPUT, stored.input)
-        last = await _last_rows(stored, ledger)
-        async with self.database.writing() as connection:
-            await self._insert(connection, stored, input_rows)
-            await self._finish(connection, last)
+    async def _check_writes(self, *, heartbeat: bool = False) -> None:
+        async with self.database.writing(heartbeat=heartbeat) as connection:
+            # A row comes and goes: SQLite writes nothing where an update changes nothing.
+            name = self._gateway
+            await connection.execute(secrets.insert().values(name=name, value=""))
+            await connection.execute(secrets.delete().where(secrets.c.name == name))
 
     async def begin(self, stored: StoredResponse) -> None:
         """Insert the response, its input, and the run with this gateway's id."""
@@ -192,7 +188,10 @@ class SqlStore:
         """Read the response, with the chain of those that it continues."""
         async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
-            return None if row is None else await chains.load(connection, row)
+            if row is None:
+                return None
+            chain = await chains.read(connection, row)
+        return await chains.decode(chain)
 
     async def input_items(
         self, owner: str, response_id: str, query: ListQuery
@@ -200,7 +199,10 @@ class SqlStore:
         """Read the ids of all items, and the items of the page."""
         async with self.database.reading() as connection:
             row = await self._row(connection, owner, response_id)
-            return None if row is None else await chains.page_of_input(connection, row, query)
+            if row is None:
+                return None
+            places = await chains.read_places(connection, row)
+        return await read_page(self.database, await chains.locate_input(places), query)
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Read the API's object."""
@@ -309,8 +311,9 @@ class SqlStore:
         """Update the runs' heartbeat times, and return the marked ones."""
         if self.database.writes_fail:
             # Without runs, the update below writes nothing, and succeeds on a full disk.
-            await self.check()
-        async with self.database.writing() as connection:
+            self.database.check()
+            await self._check_writes(heartbeat=True)
+        async with self.database.writing(heartbeat=True) as connection:
             renewed = await connection.execute(
                 update(runs)
                 .where(runs.c.response_id.in_(running), runs.c.gateway == self._gateway)
@@ -327,12 +330,12 @@ class SqlStore:
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
-    ) -> Sequence[StoredResponse]:
+    ) -> Sequence[str]:
         """Assign the runs to this gateway. Of gateways that try concurrently, one succeeds."""
         is_late = runs.c.beat_at < self.database.clock - silent
         return await self._take_over(is_late & runs.c.response_id.not_in(running))
 
-    async def take_over_from_ended(self) -> Sequence[StoredResponse]:
+    async def take_over_from_ended(self) -> Sequence[str]:
         """Assign the runs of gateways whose lock is free to this one."""
         ended = await self._peers.ended()
         taken_over = await self._take_over(runs.c.gateway.in_(ended)) if ended else []
@@ -340,7 +343,28 @@ class SqlStore:
             self._peers.forget(gateway)
         return taken_over
 
-    async def _take_over(self, condition: ColumnElement[bool]) -> Sequence[StoredResponse]:
+    async def taken_over(self, response_id: str) -> StoredResponse:
+        """Read the response, which may be deleted, and its input."""
+        async with self.database.reading() as connection:
+            found = await connection.execute(select(responses).where(responses.c.id == response_id))
+            row = found.first()
+            if row is None:  # Another gateway has ended and deleted it.
+                raise _lost(response_id)
+            own = select(items).where(items.c.response_id == response_id).order_by(items.c.place)
+            inputs = await rows.read(connection, own)
+        (body,) = await codec.load_all([row.body])
+        return StoredResponse(
+            owner=row.owner,
+            response=body | {"output": []},
+            start_date=row.start_date,
+            history=(),
+            input=await rows.stored_items(inputs),
+            output=(),
+            read_position=row.seen,
+            tool_state=rows.load_tool_state(row.tool_state),
+        )
+
+    async def _take_over(self, condition: ColumnElement[bool]) -> Sequence[str]:
         async with self.database.reading() as connection:
             found = await connection.execute(select(runs.c.response_id).where(condition).limit(1))
             if found.first() is None:  # A write transaction would block other gateways for nothing.
@@ -352,26 +376,11 @@ class SqlStore:
                 .values(gateway=self._gateway, beat_at=self.database.clock)
                 .returning(runs.c.response_id)
             )
-            ids = updated.scalars().all()
-            found = await connection.execute(select(responses).where(responses.c.id.in_(ids)))
-            return [await chains.load(connection, row) for row in found.all()]
+            return [response_id for (response_id,) in updated]
 
     async def sweep(self, age: float) -> int:
         """Delete old objects in batches, so that other writers are not blocked for long."""
-        deleted = 0
-        old = responses.c.created_at < self.database.clock - age
-        idle = ~select(runs.c.response_id).where(runs.c.response_id == responses.c.id).exists()
-        batch = select(responses.c.id).where(old, ~responses.c.deleted, idle).limit(_AT_ONCE)
-        while True:
-            async with self.database.writing() as connection:
-                marked = await connection.execute(
-                    update(responses).where(responses.c.id.in_(batch)).values(deleted=True)
-                )
-            deleted += marked.rowcount
-            if marked.rowcount == 0:
-                break
-        while await self._prune_some():
-            continue
+        deleted = await sweep_responses(self.database, age)
         deleted += await self.conversations.sweep(age)
         deleted += await self.chat_completions.sweep(age)
         await self.approvals.sweep(age)
@@ -381,14 +390,6 @@ class SqlStore:
     def listen(self, topic: str) -> AbstractContextManager[ChangeSignal]:
         """Return a signal that also covers other gateways: immediately, or polled on SQLite."""
         return self._signals.listen(topic)
-
-    async def _prune_some(self) -> int:
-        try:
-            async with self.database.writing() as connection:
-                return await chains.prune_some(connection, _AT_ONCE)
-        except IntegrityError:
-            logger.info("an expired response was continued meanwhile; the next sweep deletes it")
-            return 0
 
     async def _insert(
         self, connection: AsyncConnection, stored: StoredResponse, input_rows: Sequence[Row]

@@ -1,15 +1,19 @@
 """The hub, engines, the port and the store, against sockets and files that are really there."""
 
+import asyncio
 import http.server
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 from huggingface_hub import constants
 
@@ -26,6 +30,7 @@ from server.commands.doctor_network import (
 )
 from server.settings import Settings
 from tests.ports import free_port
+from tests.postgres import Postgres
 
 ROOT = Path(__file__).parents[3]
 MODEL = "org/model"
@@ -279,9 +284,66 @@ def test_a_file_that_is_there(tmp_path: Path) -> None:
     assert check_store(Settings(), file).status == "ok"
 
 
-def test_a_database_server() -> None:
-    port = free_port()
-    settings = Settings(store=f"postgresql://u:p@127.0.0.1:{port}/d")
-    assert check_store(settings, Path("unused")).status == "failed"
-    with socket.create_server(("127.0.0.1", port)):
-        assert check_store(settings, Path("unused")).status == "ok"
+def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "store.db"
+    file.touch()
+    monkeypatch.setattr(doctor_network.os, "access", lambda path, _: path != file)
+    check = check_store(Settings(), file)
+    assert (check.status, check.fact) == ("failed", f"{file} cannot be written")
+
+
+def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
+    file = tmp_path / "store.db"
+    with closing(sqlite3.connect(file)) as store:
+        store.execute("CREATE TABLE alembic_version (version_num)")
+        assert check_store(Settings(), file).status == "ok"
+        store.execute("INSERT INTO alembic_version VALUES ('9999')")
+        store.commit()
+    check = check_store(Settings(), file)
+    assert (check.status, "newer version" in check.fact) == ("failed", True)
+
+
+def check_url(url: str) -> Check:
+    return check_store(Settings(store=url), Path("unused"))
+
+
+def test_a_database_server(postgres: Postgres) -> None:
+    url = postgres.new_database()
+    assert check_url(url).status == "ok"
+    host = f"127.0.0.1:{postgres.port}"
+    assert check_url(f"postgresql://test@/postgres?host=127.0.0.1:1,{host}").status == "ok"
+    folder = f"{postgres.folder}&port={postgres.port}"
+    assert check_url(f"postgresql://test@/postgres?host={folder}").status == "ok"
+
+
+def test_a_database_that_does_not_exist(postgres: Postgres) -> None:
+    check = check_url(postgres.new_database().replace("/postgres", "/other"))
+    assert (check.status, '"other" does not exist' in check.fact) == ("failed", True)
+
+
+def test_a_database_of_a_newer_version(postgres: Postgres) -> None:
+    url = postgres.new_database()
+
+    async def upgrade() -> None:
+        connection = await asyncpg.connect(url)
+        await connection.execute("CREATE TABLE alembic_version (version_num text)")
+        await connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+        await connection.close()
+
+    asyncio.run(upgrade())
+    check = check_url(url)
+    assert (check.status, "newer version" in check.fact) == ("failed", True)
+
+
+@pytest.mark.parametrize("user", ["u:SECRET@", ""])
+def test_a_database_server_that_is_not_there(user: str) -> None:
+    query = "" if user else "?user=u&password=SECRET"
+    check = check_url(f"postgresql://{user}127.0.0.1:{free_port()}/d{query}")
+    assert (check.status, "SECRET" in repr(check)) == ("failed", False)
+
+
+def test_a_database_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor_network, "SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        check = check_url(f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d")
+    assert (check.status, check.fact.endswith(": TimeoutError")) == ("failed", True)

@@ -7,9 +7,11 @@ import json
 import resource
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -717,6 +719,17 @@ def test_a_store_that_cannot_be_opened_is_one_line(scripted: Start, tmp_path: Pa
     assert status == 1
     last = log.splitlines()[-1]
     assert last == "gpt-oss-server serve: cannot open the store: unable to open database file"
+
+
+def test_a_store_of_a_newer_version_is_one_line(scripted: Start, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "store.db")) as store:
+        store.execute("CREATE TABLE alembic_version (version_num)")
+        store.execute("INSERT INTO alembic_version VALUES ('9999')")
+        store.commit()
+    status, log = scripted("--store", f"sqlite:///{tmp_path}/store.db").end()
+    assert status == 1
+    last = log.splitlines()[-1]
+    assert last.startswith("gpt-oss-server serve: the store was made by a newer version")
 
 
 def test_hosted_tools_are_listed_with_those_that_are_off() -> None:

@@ -45,7 +45,7 @@ class Flaky(MemoryStore):
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
-    ) -> Sequence[StoredResponse]:
+    ) -> Sequence[str]:
         raise self.failure
 
 
@@ -55,7 +55,7 @@ class Shared(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.unavailable = False
-        self.taken_over = False
+        self.has_taken_over = False
         self.spared: list[str] = []
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
@@ -65,8 +65,8 @@ class Shared(MemoryStore):
 
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
-    ) -> Sequence[StoredResponse]:
-        self.taken_over = True
+    ) -> Sequence[str]:
+        self.has_taken_over = True
         self.spared = list(running)
         return ()
 
@@ -171,8 +171,8 @@ async def test_a_check_for_cancellations_does_not_write() -> None:
 
 async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -> None:
     class WithOrphan(MemoryStore):
-        async def take_over_from_ended(self) -> Sequence[StoredResponse]:
-            return [running("one")]
+        async def take_over_from_ended(self) -> Sequence[str]:
+            return ["one"]
 
     store = WithOrphan()
     await store.begin(running("one"))
@@ -181,6 +181,25 @@ async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -
     assert response is not None
     assert response["status"] == "failed"
     assert "interrupted" in caplog.text
+
+
+async def test_a_run_that_cannot_be_ended_does_not_keep_others() -> None:
+    class WithOrphans(MemoryStore):
+        async def take_over_from_ended(self) -> Sequence[str]:
+            return ["one", "two"]
+
+        async def taken_over(self, response_id: str) -> StoredResponse:
+            if response_id == "one":
+                raise ValueError("its row is damaged")
+            return await super().taken_over(response_id)
+
+    store = WithOrphans()
+    for name in ("one", "two"):
+        await store.begin(running(name))
+    await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
+    response = await store.show("a", "two")
+    assert response is not None
+    assert response["status"] == "failed"
 
 
 @pytest.mark.parametrize("failure", [StoreUnavailable("unavailable"), ValueError("a bug")])
@@ -198,9 +217,9 @@ async def test_a_failed_task_runs_again(
 async def test_a_gateway_takes_over_after_enough_contact() -> None:
     gateway = Gateway()
     await gateway.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not gateway.store.taken_over
+    assert not gateway.store.has_taken_over
     await gateway.maintain(HEARTBEAT_SECONDS)
-    assert gateway.store.taken_over
+    assert gateway.store.has_taken_over
 
 
 @pytest.fixture
@@ -208,7 +227,7 @@ async def in_contact() -> Gateway:
     """A gateway that has been in contact for long enough to take over runs."""
     gateway = Gateway()
     await gateway.maintain(2 * SILENT_SECONDS)
-    gateway.store.taken_over = False
+    gateway.store.has_taken_over = False
     return gateway
 
 
@@ -217,27 +236,27 @@ async def test_after_an_outage_others_get_time_to_reconnect(in_contact: Gateway)
     await in_contact.maintain(2 * SILENT_SECONDS)
     in_contact.store.unavailable = False
     await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not in_contact.store.taken_over
+    assert not in_contact.store.has_taken_over
     await in_contact.maintain(HEARTBEAT_SECONDS)
-    assert in_contact.store.taken_over
+    assert in_contact.store.has_taken_over
 
 
 async def test_a_heartbeat_that_hangs_is_an_outage(in_contact: Gateway) -> None:
     in_contact.wait(LATE_SECONDS + 0.1)
     await in_contact.end_runs_of_silent()
     await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not in_contact.store.taken_over
+    assert not in_contact.store.has_taken_over
     await in_contact.maintain(HEARTBEAT_SECONDS)
-    assert in_contact.store.taken_over
+    assert in_contact.store.has_taken_over
 
 
 async def test_a_single_heartbeat_that_fails_is_an_outage(in_contact: Gateway) -> None:
     in_contact.store.unavailable = True
     await in_contact.maintain(0)
-    assert not in_contact.store.taken_over
+    assert not in_contact.store.has_taken_over
     in_contact.store.unavailable = False
     await in_contact.maintain(SILENT_SECONDS - HEARTBEAT_SECONDS)
-    assert not in_contact.store.taken_over
+    assert not in_contact.store.has_taken_over
 
 
 async def test_a_gateway_does_not_take_over_its_own_runs(in_contact: Gateway) -> None:
@@ -250,7 +269,7 @@ async def test_a_gateway_does_not_take_over_its_own_runs(in_contact: Gateway) ->
 async def test_a_slightly_late_heartbeat_is_no_outage(in_contact: Gateway) -> None:
     in_contact.wait(LATE_SECONDS - 0.1)
     await in_contact.maintain(0)
-    assert in_contact.store.taken_over
+    assert in_contact.store.has_taken_over
 
 
 async def test_a_sweep_logs_how_much_it_deleted(caplog: pytest.LogCaptureFixture) -> None:
@@ -275,3 +294,15 @@ async def test_a_sweep_deletes_other_objects_too(caplog: pytest.LogCaptureFixtur
     await Maintenance(MemoryStore(), Runs(), 60.0, [sweep, sweep]).sweep()
     assert ages == [60.0, 60.0]
     assert caplog.messages == ["deleted 3 expired objects"] * 2
+
+
+async def test_a_sweep_that_fails_does_not_keep_others(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(_: float) -> int:
+        raise ValueError("a bug")
+
+    async def sweep(_: float) -> int:
+        return 3
+
+    caplog.set_level("INFO", "server.persistence.maintenance")
+    await Maintenance(MemoryStore(), Runs(), 60.0, [fail, sweep]).sweep()
+    assert caplog.messages == ["maintenance failed", "deleted 3 expired objects"]

@@ -12,6 +12,7 @@ from server.store.tables import responses
 from tests.postgres import Postgres
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import running, turn
+from tests.stored import put
 
 WAITING = text(
     "SELECT count(*) FROM pg_stat_activity"
@@ -49,7 +50,7 @@ async def test_a_response_that_is_being_continued_can_be_deleted(
     two = turn("two", previous=one)
     three = running("three", previous=one if deleted == "one" else two)
     for each in (one, two) if deleted == "two" else (one,):
-        await store.put(each)
+        await put(store, each)
     async with other.database.writing() as connection:
         await other._insert(connection, three, [])
         deleting = await until_blocked(store, store.delete("a", deleted))
@@ -62,7 +63,7 @@ async def test_a_response_that_is_being_continued_can_be_deleted(
 
 async def test_of_two_who_delete_a_response_at_once_one_finds_it(on_postgres: Database) -> None:
     store, other = await on_postgres.open(), await on_postgres.open()
-    await store.put(turn("one"))
+    await put(store, turn("one"))
     async with store.database.writing() as connection:
         await connection.execute(select(responses).with_for_update())
         first = await until_blocked(store, store.delete("a", "one"))

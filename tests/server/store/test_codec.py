@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harmony.messages import Author, Channel, Message, Role
+from server.encoding.json_pieces import EncodedArray
 from server.store import codec
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -46,6 +47,13 @@ async def _packed_and_unpacked(events: list[dict[str, Any]]) -> list[dict[str, A
     return await codec.unpack([await codec.pack(events)])
 
 
+async def test_events_with_encoded_arrays_are_read_as_arrays() -> None:
+    values = EncodedArray()
+    values.add([{"n": number} for number in range(20_000)])
+    (event,) = await codec.unpack([await codec.pack([{"values": values}])])
+    assert event == {"values": [{"n": number} for number in range(20_000)]}
+
+
 async def test_batches_are_read_one_after_another() -> None:
     packed = [await codec.pack(batch) for batch in ([{"n": 0}], [{"n": 1}, {"n": 2}])]
     assert await codec.unpack(packed) == [{"n": 0}, {"n": 1}, {"n": 2}]
@@ -76,14 +84,14 @@ async def test_long_batches_are_packed_and_unpacked_beside_the_event_loop(
 ) -> None:
     done_by: list[int] = []
 
-    def watched(work: Callable[..., bytes]) -> Callable[..., bytes]:
-        def work_here(*arguments: Any) -> bytes:
+    def watched(work: Callable[..., Any]) -> Callable[..., Any]:
+        def work_here(*arguments: Any) -> Any:
             done_by.append(threading.get_ident())
             return work(*arguments)
 
         return work_here
 
-    monkeypatch.setattr(zlib, "compress", watched(zlib.compress))
+    monkeypatch.setattr(zlib, "compressobj", watched(zlib.compressobj))
     monkeypatch.setattr(zlib, "decompress", watched(zlib.decompress))
     await codec.unpack([await codec.pack(deltas(count))])
     assert [one != threading.get_ident() for one in done_by] == [beside, beside]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harmony.messages import Author, Channel, Message, Role
+from server.store import lists
 from server.store.conversations.base import Conversation
 from server.store.lists import ListQuery
 from server.store.responses.base import (
@@ -19,6 +20,7 @@ from server.store.responses.base import (
     StoredItem,
     StoredResponse,
 )
+from tests.stored import put
 
 THOUGHT = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(200006, 0, 199998))
 CALL = Message(
@@ -67,7 +69,7 @@ async def test_what_is_put_is_got(store: Store) -> None:
     one = turn(
         "one", metadata={"naïve": "\u0000"}, input_items=(item("in", content=[{"a": None}]),)
     )
-    await store.put(one)
+    await put(store, one)
     assert await store.get("a", "one") == one
     assert await store.show("a", "one") == one.response
     assert await store.items("a", ["out_one", "out_two"]) == {"out_one": one.output[0]}
@@ -88,13 +90,13 @@ async def test_a_detached_response_is_stored_without_its_history(
 async def test_the_models_message_is_stored_with_its_item(
     store: Store, message: Message | None
 ) -> None:
-    await store.put(turn("one", made=(item("out", message),)))
+    await put(store, turn("one", made=(item("out", message),)))
     assert (await store.items("a", ["out"]))["out"].message == message
 
 
 async def test_another_owner_finds_nothing(store: Store) -> None:
     one = turn("one")
-    await store.put(one, numbered(0))
+    await put(store, one, numbered(0))
     assert await store.get("b", "one") is None
     assert await store.show("b", "one") is None
     assert await store.ledger("b", "one") is None
@@ -109,12 +111,12 @@ async def test_odd_ids_are_ids_like_others(store: Store, name: str) -> None:
     assert not await store.delete("a", name)
     await store.cancel(name)
     if name != "\ud800":
-        await store.put(turn("one", input_items=(item(name, call_id=name),)))
+        await put(store, turn("one", input_items=(item(name, call_id=name),)))
         assert list(await store.items("a", [name])) == [name]
 
 
 async def test_what_is_deleted_is_gone_with_its_items_and_events(store: Store) -> None:
-    await store.put(turn("one"), numbered(0))
+    await put(store, turn("one"), numbered(0))
     assert await store.delete("a", "one")
     assert await store.get("a", "one") is None
     assert await store.show("a", "one") is None
@@ -127,7 +129,7 @@ async def test_a_chain_knows_all_turns_in_order(store: Store) -> None:
     last = None
     for number in range(5):
         last = turn(f"turn_{number}", previous=last)
-        await store.put(last)
+        await put(store, last)
     assert last is not None
     assert await store.get("a", "turn_4") == last
     assert [stored.item["id"] for stored in last.items[:4]] == [
@@ -145,11 +147,13 @@ async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any)
     read = await store.conversations.read("a", "conv_1")
     assert read is not None
     one = replace(
-        turn("one", conversation={"id": "conv_1"}), history=read.items, read_position=read.position
+        turn("one", status="completed", conversation={"id": "conv_1"}),
+        history=read.items,
+        read_position=read.position,
     )
-    await store.put(one)
+    await put(store, one)
     two = turn("two", previous=one, input_items=tuple(item(f"in_{n}") for n in range(3)))
-    await store.put(two)
+    await put(store, two)
     names = ["c_0", "c_1", "in_one", "out_one", "in_0", "in_1", "in_2"]
     if order == "desc":
         names.reverse()
@@ -174,11 +178,28 @@ async def test_a_page_of_a_conversation_and_one_item_of_it(store: Store) -> None
     assert await talks.page_of_items("b", "conv_1", ListQuery(1, "desc")) is None
 
 
+async def test_a_page_of_items_ends_before_it_is_large(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_PAGE_BYTES", 3000)
+    large = tuple(item(name, text="x" * 2000) for name in "xyz")
+    await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), large)
+    await put(store, turn("one", input_items=large))
+    for after, found, has_more in ((None, "x", True), ("x", "y", True), ("y", "z", False)):
+        query = ListQuery(3, "asc", after)
+        for page in (
+            await store.conversations.page_of_items("a", "conv_1", query),
+            await store.input_items("a", "one", query),
+        ):
+            assert page is not None
+            assert ([each["id"] for each in page.entries], page.has_more) == ([found], has_more)
+
+
 async def test_chains_that_part_keep_to_themselves(store: Store) -> None:
     one = turn("one")
     left, right = turn("left", previous=one), turn("right", previous=one)
     for response in (one, left, right):
-        await store.put(response)
+        await put(store, response)
     assert await store.get("a", "left") == left
     assert await store.get("a", "right") == right
 
@@ -188,7 +209,7 @@ async def test_who_continues_a_deleted_response_keeps_what_it_knows(store: Store
     two = turn("two", previous=one)
     three = turn("three", previous=two)
     for response in (one, two, three):
-        await store.put(response)
+        await put(store, response)
     await store.delete("a", "one")
     await store.delete("a", "two")
     assert await store.get("a", "three") == three
@@ -199,16 +220,29 @@ async def test_who_continues_a_deleted_response_keeps_what_it_knows(store: Store
 
 async def test_an_item_that_comes_back_keeps_its_first_form(store: Store) -> None:
     one = turn("one")
-    await store.put(one)
+    await put(store, one)
     changed = item("out_one", content="other")
     again = item("in_one", content="other")
-    await store.put(turn("two", input_items=(changed, again)))
+    await put(store, turn("two", input_items=(changed, again)))
     assert await store.items("a", ["out_one", "in_one"]) == {
         "out_one": one.output[0],
         "in_one": one.input[0],
     }
     await store.delete("a", "two")
     assert (await store.items("a", ["out_one"]))["out_one"] == one.output[0]
+
+
+async def test_an_item_of_several_responses_stays_until_the_last_is_deleted(store: Store) -> None:
+    shared = item("shared", content="first")
+    again = item("shared", content="second")
+    for name, inputs in (("one", (shared,)), ("two", (shared,)), ("three", (again,))):
+        await put(store, turn(name, input_items=inputs))
+    await store.delete("a", "one")
+    assert await store.items("a", ["shared"]) == {"shared": shared}
+    await store.delete("a", "two")
+    assert await store.items("a", ["shared"]) == {"shared": again}
+    await store.delete("a", "three")
+    assert await store.items("a", ["shared"]) == {}
 
 
 def called(name: str, count: int) -> StoredResponse:
@@ -222,8 +256,8 @@ def called(name: str, count: int) -> StoredResponse:
 
 async def test_a_call_is_found_with_the_items_after_the_call_before(store: Store) -> None:
     one, two = called("one", 3), called("two", 1)
-    await store.put(one)
-    await store.put(two)
+    await put(store, one)
+    await put(store, two)
     ids = ["two_c_0", "one_c_2", "one_c_0", "lost"]
     assert {
         name: tuple(turn) for name, turn in (await store.turns_up_to_calls("a", ids)).items()
@@ -239,14 +273,14 @@ async def test_a_call_is_found_with_the_items_after_the_call_before(store: Store
 
 async def test_the_turns_of_many_calls_have_each_item_once(store: Store) -> None:
     one = called("one", 200)
-    await store.put(one)
+    await put(store, one)
     found = await store.turns_up_to_calls("a", [f"one_c_{n}" for n in range(200)])
     assert sum(map(len, found.values())) == len(one.output)
 
 
 async def test_ids_may_be_more_than_a_statement_takes(store: Store) -> None:
     one = turn("one")
-    await store.put(one)
+    await put(store, one)
     ids = [*map(str, range(70_000)), "out_one"]
     assert await store.items("a", ids) == {"out_one": one.output[0]}
 
@@ -279,7 +313,7 @@ async def test_a_run_that_ended_has_its_whole_response_and_events(store: Store) 
 @pytest.mark.parametrize("start", [0, 999, 1000, 2499, 2500, 9999])
 async def test_a_long_ledger_is_read_from_anywhere(store: Store, start: int) -> None:
     events = numbered(*range(2500))
-    await store.put(turn("one"), events)
+    await put(store, turn("one"), events)
     assert await store.ledger("a", "one", start) == Ledger(tuple(events[start:]), ended=True)
 
 
@@ -400,7 +434,7 @@ RESULT = Message(Author(Role.TOOL, "python"), "2 \u0000", Channel.ANALYSIS, "ass
 
 async def test_the_result_of_a_hosted_call_is_stored_beside_its_item(store: Store) -> None:
     stored = StoredItem({"id": "out", "type": "code_interpreter_call"}, CALL, RESULT)
-    await store.put(turn("one", made=(stored,)))
+    await put(store, turn("one", made=(stored,)))
     assert (await store.items("a", ["out"]))["out"] == stored
     continued = await store.get("a", "one")
     assert continued is not None

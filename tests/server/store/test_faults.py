@@ -234,6 +234,16 @@ async def test_a_file_that_can_only_be_read(tmp_path: Path) -> None:
     await store.stop()
 
 
+async def test_a_file_that_can_only_be_read_ends_the_start(tmp_path: Path) -> None:
+    first = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await first.start()
+    await first.stop()
+    store = SqlStore(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
+    with pytest.raises(StoreUnavailable):
+        await store.start()
+    await store.stop()
+
+
 class FailsLater(MemoryStore):
     """Has room for how a response began, and none for how it ends."""
 

@@ -11,6 +11,7 @@ from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery
 from server.store.responses.base import Store
 from tests.server.store import test_contract
 from tests.server.store.test_contract import item
+from tests.stored import put
 
 EVERYTHING = ListQuery(100, "asc")
 
@@ -59,7 +60,7 @@ async def test_pages_follow_each_other(store: Store, order: str) -> None:
 async def test_an_unknown_entry_or_one_of_others_begins_no_page(store: Store) -> None:
     await store.conversations.create(conversation("mine", 1), [])
     await store.conversations.create(conversation("theirs", 0, owner="b"), [])
-    await store.put(turn("a"))
+    await put(store, turn("a"))
     for after in ("none", "theirs"):
         query = ListQuery(5, "asc", after)
         assert ids(await store.conversations.list("a", query)) == []
@@ -68,9 +69,9 @@ async def test_an_unknown_entry_or_one_of_others_begins_no_page(store: Store) ->
 
 async def test_responses_are_listed_unless_others_continue_them(store: Store) -> None:
     first = turn("first")
-    await store.put(first)
-    await store.put(turn("second", previous=first))
-    await store.put(turn("alone"))
+    await put(store, first)
+    await put(store, turn("second", previous=first))
+    await put(store, turn("alone"))
     assert sorted(ids(await store.list("a", EVERYTHING))) == ["alone", "second"]
     assert ids(await store.list("b", EVERYTHING)) == []
     await store.delete("a", "second")
@@ -79,7 +80,7 @@ async def test_responses_are_listed_unless_others_continue_them(store: Store) ->
 
 async def test_pages_of_responses_follow_each_other(store: Store) -> None:
     for name in ("one", "two", "three"):
-        await store.put(turn(name))
+        await put(store, turn(name))
     first = await store.list("a", ListQuery(2, "desc"))
     rest = await store.list("a", ListQuery(2, "desc", ids(first)[-1]))
     assert (first.has_more, rest.has_more) == (True, False)
@@ -87,15 +88,14 @@ async def test_pages_of_responses_follow_each_other(store: Store) -> None:
 
 
 async def test_a_response_has_its_first_input_item(store: Store) -> None:
-    await store.put(turn("response"))
+    await put(store, turn("response"))
     (entry,) = (await store.list("a", EVERYTHING)).entries
     assert entry.first_item == turn("response").input[0].item
 
 
 async def test_responses_of_conversations_are_not_listed(store: Store) -> None:
     await store.conversations.create(conversation("conv", 1), [])
-    stored = turn("response")
-    await store.put(replace(stored, response={**stored.response, "conversation": {"id": "conv"}}))
+    await put(store, turn("response", status="completed", conversation={"id": "conv"}))
     assert ids(await store.list("a", EVERYTHING)) == []
 
 
@@ -106,7 +106,7 @@ async def test_large_first_items_are_left_out(store: Store, excess: int) -> None
     room = MAX_FIRST_ITEM - len(codec.dump({**first.item, "content": ""}))
     first = replace(first, item={**first.item, "content": "é" * (room + excess)})
     await store.conversations.create(conversation("conv", 1), [first])
-    await store.put(replace(turn("response"), input=(first,)))
+    await put(store, replace(turn("response"), input=(first,)))
     for page in (
         await store.conversations.list("a", EVERYTHING),
         await store.list("a", EVERYTHING),

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from harmony.messages import Author, Message, Role
+from server.encoding.json_pieces import EncodedArray
 from server.store import memory_size as module
 from server.store.items import StoredItem
 from server.store.memory_size import MemorySizes
@@ -27,6 +28,12 @@ def test_text_tokens_and_bytes_weigh() -> None:
     assert weight(MESSAGE) > 5_000 + 8 * 10_000
     assert weight(StoredItem({"text": "x" * 5_000}, MESSAGE)) > 5_000 + weight(MESSAGE)
     assert weight(StoredItem({})) > 0
+
+
+def test_encoded_arrays_weigh_as_their_bytes() -> None:
+    values = EncodedArray()
+    values.add(["x" * 5_000] * 50)
+    assert 250_000 < weight(StoredItem({"logprobs": values})) < 260_000
 
 
 def test_what_several_hold_counts_once_until_all_have_released_it() -> None:
@@ -64,15 +71,14 @@ async def test_what_is_large_is_weighed_on_a_thread(
     monkeypatch: pytest.MonkeyPatch, parts: list[Any]
 ) -> None:
     weights, on = MemorySizes(), set[int]()
-    plain = module._size_of_json
+    plain = module.size_of_json
 
     def noted(value: Any, most: int) -> int:
         on.add(threading.get_ident())
         return plain(value, most)
 
-    monkeypatch.setattr(module, "_size_of_json", noted)
-    await weights.measure(parts)
-    weights.add(parts)
+    monkeypatch.setattr(module, "size_of_json", noted)
+    weights.add(parts, await weights.measure(parts))
     assert on
     assert on - {threading.get_ident()}
     assert weights.total == weight(*parts)
@@ -82,6 +88,13 @@ async def test_what_is_large_is_weighed_on_a_thread(
 
 async def test_small_parts_are_measured_without_a_thread() -> None:
     weights, parts = MemorySizes(), ({"text": "x"}, b"x" * 10_000, MESSAGE)
-    await weights.measure(parts)
-    weights.add(parts)
+    weights.add(parts, await weights.measure(parts))
     assert weights.total == weight(*parts)
+
+
+async def test_what_was_measured_and_not_added_leaves_nothing() -> None:
+    weights, part = MemorySizes(), {"text": "x"}
+    await weights.measure([part])
+    part["text"] = "x" * 10_000
+    weights.add([part])
+    assert weights.total == weight(part)

@@ -6,8 +6,10 @@ import orjson
 import pytest
 from sqlalchemy import text
 
+from server.store.responses.base import StoreTooNew
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
+from tests.server.store.conftest import Database
 
 SECRET = {"type": "mcp", "server_label": "a", "authorization": "secret"}
 OWN = {"type": "function", "function": {"name": "f"}}
@@ -40,6 +42,14 @@ async def test_secrets_of_mcp_servers_leave_stored_completions(
         body = await connection.scalar(text("SELECT body FROM chat_completions"))
     await engine.dispose()
     assert orjson.loads(body) == {"id": "c", **left}
+
+
+async def test_a_store_of_a_newer_version_is_refused(database: Database) -> None:
+    store = await database.open()
+    async with store.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(StoreTooNew):
+        await database.open()
 
 
 async def test_calls_of_earlier_versions_keep_their_messages(database_url: str) -> None:

@@ -15,6 +15,7 @@ from server.store.responses.base import StoreDamaged, StoreUnavailable
 from server.store.responses.sql import SqlStore
 from tests.server.store.responses.test_sql import limit_pages
 from tests.server.store.test_contract import numbered, running, turn
+from tests.stored import put
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ async def test_no_write_to_a_file_that_is_gone_is_acknowledged(
     for write in (
         store.append("one", numbered(0)),
         store.end(turn("one"), numbered(0)),
-        store.put(turn("two")),
+        put(store, turn("two")),
         store.heartbeat(["one"]),
     ):
         with pytest.raises(StoreDamaged) as caught:
@@ -74,11 +75,11 @@ async def test_a_file_that_is_put_back_is_written_again(store: SqlStore, file: P
     for name in names:
         os.rename(name, f"{name}.away")
     with pytest.raises(StoreDamaged):
-        await store.put(turn("two"))
+        await put(store, turn("two"))
     for name in names:
         os.rename(f"{name}.away", name)
     await store.check()
-    await store.put(turn("three"))
+    await put(store, turn("three"))
     assert await store.get("a", "three") == turn("three")
 
 
@@ -96,9 +97,9 @@ async def test_another_servers_connections_come_and_go_unnoticed(
 ) -> None:
     other = SqlStore(f"sqlite:///{file}")
     await other.start()
-    await other.put(turn("two"))
+    await put(other, turn("two"))
     await other.stop()
-    await store.put(turn("three"))
+    await put(store, turn("three"))
 
 
 def damage(file: Path) -> None:
@@ -143,7 +144,7 @@ async def test_a_full_file_is_checked_by_writing_until_there_is_room(
     caplog.set_level(logging.WARNING)
     await limit_pages(store)
     with pytest.raises(StoreUnavailable):
-        await store.put(turn("big", text="x" * 1_000_000))
+        await put(store, turn("big", text="x" * 1_000_000))
     assert store.database.writes_fail
     await store.check()
     assert not store.database.writes_fail
@@ -154,7 +155,7 @@ async def test_a_heartbeat_without_runs_finds_room_only_where_there_is_some(
     store: SqlStore,
 ) -> None:
     with full_disk():
-        for attempt in (store.put(turn("two")), store.heartbeat(()), store.heartbeat(())):
+        for attempt in (put(store, turn("two")), store.heartbeat(()), store.heartbeat(())):
             with pytest.raises(StoreUnavailable):
                 await attempt
     await store.heartbeat(())
@@ -180,6 +181,6 @@ async def test_a_file_that_can_only_be_read_is_not_ready(store: SqlStore) -> Non
 
     forbidden = True
     with pytest.raises(StoreUnavailable):
-        await store.put(turn("two"))
+        await put(store, turn("two"))
     with pytest.raises(StoreUnavailable):
         await store.check()

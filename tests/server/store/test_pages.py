@@ -17,6 +17,7 @@ from server.store.responses.base import Store
 from tests.server.store.chat_completions.test_base import stored
 from tests.server.store.containers.test_base import BOX
 from tests.server.store.test_contract import turn
+from tests.stored import put
 
 Order = Literal["asc", "desc"]
 NOW = 1_700_000_000
@@ -43,7 +44,7 @@ class Listed:
             case "file":
                 await store.files.put(replace(FILE, id=name))
             case _:
-                await store.put(turn(name, created_at=NOW))
+                await put(store, turn(name, created_at=NOW))
 
     async def delete(self, name: str) -> bool:
         store = self.store
@@ -68,7 +69,7 @@ class Listed:
             case "chatcmpl":
                 filter_ = ListFilter(limit, order, after)
                 found = await store.chat_completions.list("a", filter_)
-                return [each["id"] for each in found.completions]
+                return [each["id"] for each in found.entries]
             case "conv":
                 talks = await store.conversations.list("a", query)
                 return [each.object["id"] for each in talks.entries]

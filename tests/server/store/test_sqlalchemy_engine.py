@@ -2,13 +2,17 @@
 
 import asyncio
 
+import asyncpg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncEngine
 
+from server.store.database import Database
 from server.store.postgres_url import dialect_arguments, dsn_of
 from server.store.responses.base import StoreUnavailable
 from server.store.responses.sql import SqlStore
-from server.store.sqlalchemy_engine import parse_url
+from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from tests.postgres import Postgres
 
 UNQUOTED = "postgresql://user:p@ss:hunter2@host/name"
@@ -39,6 +43,90 @@ async def test_the_arguments_of_sqlalchemy_are_obeyed(postgres: Postgres, query:
         adapted = (await connection.get_raw_connection()).dbapi_connection
         assert (adapted._prepared_statement_cache is None) == ("size=0" in query)  # type: ignore[union-attr]
     await store.stop()
+
+
+class Relay:
+    """Passes on what a client and a server send, until its connections fall silent."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._passing: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def start(self) -> int:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def silence(self) -> None:
+        """Pass on nothing more for those that are connected now."""
+        for task in self._passing:
+            task.cancel()
+        await asyncio.gather(*self._passing, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Close all connections."""
+        await self.silence()
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        waiting = (writer.wait_closed() for writer in self._writers)
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        its_reader, its_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += (writer, its_writer)
+        for source, target in ((reader, its_writer), (its_reader, writer)):
+            self._passing.append(asyncio.create_task(self._pass_on(source, target)))
+
+    async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        while data := await source.read(1 << 16):
+            target.write(data)
+        target.close()
+
+
+async def test_connections_that_fell_silent_are_replaced(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sqlalchemy_engine._PING_SECONDS", 0.1)
+    url = await asyncio.to_thread(postgres.new_database)
+    relay = Relay(postgres.port)
+    store = SqlStore(url.replace(str(postgres.port), str(await relay.start())))
+    await store.start()
+    await relay.silence()
+    assert await store.get("a", "one") is None
+    await store.stop()
+    await relay.stop()
+
+
+SLOW_INDICES = """
+CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql
+    AS $$ BEGIN PERFORM pg_sleep(0.5); END $$;
+CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE INDEX', 'CREATE TABLE')
+    EXECUTE FUNCTION slow();
+"""
+
+
+async def test_a_migration_may_take_longer_than_other_statements(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hurried(url: URL, *, statement_seconds: float | None = 0.1) -> AsyncEngine:
+        return open_engine(url, statement_seconds=statement_seconds)
+
+    url = await asyncio.to_thread(postgres.new_database)
+    engine = open_engine(parse_url(url))
+    await migrate(engine, "0009")
+    await engine.dispose()
+    connection = await asyncpg.connect(url)
+    await connection.execute(SLOW_INDICES)
+    monkeypatch.setattr("server.store.database.open_engine", hurried)
+    database = Database(url)
+    try:
+        await database.migrate()
+    finally:
+        await connection.execute("DROP EVENT TRIGGER slow")
+        await connection.close()
+        await database.close()
 
 
 async def test_a_parameter_that_the_server_does_not_know_ends_the_start(postgres: Postgres) -> None:

@@ -4,9 +4,11 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import delete, text
 
 from harmony.messages import Author, Channel, Message, Role
+from server.store import lists
 from server.store.chat_completions.base import ListFilter, StoredChatCompletion
 from server.store.items import SampledTurn
 from server.store.responses.base import Store
@@ -31,17 +33,17 @@ def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion
 
 async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
     found = await store.chat_completions.list(owner, ListFilter(limit, **filters))
-    return [completion["id"] for completion in found.completions]
+    return [completion["id"] for completion in found.entries]
 
 
 async def test_a_completion_comes_back_as_it_was(store: Store) -> None:
     await store.chat_completions.put(stored("a", metadata={"k": "v"}))
     found = await store.chat_completions.get("ann", "a")
-    assert found is not None
-    assert found.completion == stored("a", metadata={"k": "v"}).completion
-    assert found.messages == MESSAGES
-    assert await store.chat_completions.get("ann", "b") is None
-    assert await store.chat_completions.get("bob", "a") is None
+    assert found == stored("a", metadata={"k": "v"}).completion
+    assert [*(await store.chat_completions.messages("ann", "a") or ())] == [*MESSAGES]
+    for owner, name in (("ann", "b"), ("bob", "a")):
+        assert await store.chat_completions.get(owner, name) is None
+        assert await store.chat_completions.messages(owner, name) is None
 
 
 async def test_messages_are_found_by_their_calls(store: Store) -> None:
@@ -84,6 +86,18 @@ async def test_completions_are_listed_page_by_page(store: Store) -> None:
     assert not (await store.chat_completions.list("ann", ListFilter(3))).has_more
 
 
+async def test_a_page_ends_before_it_is_large(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_PAGE_BYTES", 3000)
+    for name in "abc":
+        await store.chat_completions.put(stored(name, text="x" * 2000))
+    assert await listed(store) == ["a"]
+    assert await listed(store, after="a") == ["b"]
+    assert (await store.chat_completions.list("ann", ListFilter(2, after="a"))).has_more
+    assert not (await store.chat_completions.list("ann", ListFilter(2, after="b"))).has_more
+
+
 async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: Store) -> None:
     await store.chat_completions.put(stored("a", metadata={"k": "1", "l": "2"}))
     await store.chat_completions.put(stored("b", metadata={"k": "1"}, model="n"))
@@ -99,10 +113,8 @@ async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
         await store.chat_completions.put(stored(name, metadata={"k": "1"}))
     changed = await store.chat_completions.annotate("ann", "a", {"l": "2"})
     assert changed is not None
-    assert changed.completion["metadata"] == {"l": "2"}
-    found = await store.chat_completions.get("ann", "a")
-    assert found is not None
-    assert found.completion == changed.completion
+    assert changed["metadata"] == {"l": "2"}
+    assert await store.chat_completions.get("ann", "a") == changed
     assert await listed(store, metadata={"k": "1"}) == ["b"]
     assert await listed(store, metadata={"l": "2"}) == ["a"]
     assert await listed(store) == ["a", "b"]

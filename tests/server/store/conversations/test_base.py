@@ -3,10 +3,11 @@
 import asyncio
 from dataclasses import replace
 
-from server.store.conversations.base import Conversation
+from server.store.conversations.base import Conversation, ConversationSize
 from server.store.responses.base import Store
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+from tests.stored import put
 
 TALK = Conversation("a", "conv", 1_700_000_000, "2026-01-31", {"topic": "é"})
 
@@ -24,6 +25,33 @@ async def test_what_is_created_is_read(store: Store) -> None:
     read = await store.conversations.read("a", "conv")
     assert read is not None
     assert (read.conversation, read.items) == (TALK, input_items)
+
+
+async def test_a_conversation_is_measured(store: Store) -> None:
+    await store.conversations.create(TALK, [])
+    assert await store.conversations.size("a", "conv") == ConversationSize(0, 0)
+    await store.conversations.add("a", "conv", [item("one"), item("two", text="x" * 5000)])
+    size = await store.conversations.size("a", "conv")
+    assert size is not None
+    assert (size.items, 5000 < size.bytes < 9000) == (2, True)
+    assert await store.conversations.size("b", "conv") is None
+
+
+async def test_items_are_found_by_their_ids_and_calls(store: Store) -> None:
+    odd = 'c"\\é' + "x" * 60_000
+    added = (
+        item("one"),
+        item("two", THOUGHT, call_id="c1"),
+        item("three", call_id=odd),
+        item("y" * 500),
+    )
+    await store.conversations.create(TALK, added)
+    find = store.conversations.find
+    assert [*(await find("a", "conv", [], ["c1", "lost"]) or ())] == [added[1]]
+    assert [*(await find("a", "conv", ["one", "lost"], [odd]) or ())] == [added[0], added[2]]
+    assert [*(await find("a", "conv", ["y" * 500], []) or ())] == [added[3]]
+    assert [*(await find("a", "conv", [], []) or ())] == []
+    assert await find("b", "conv", ["one"], []) is None
 
 
 async def test_another_owner_finds_none(store: Store) -> None:
@@ -108,10 +136,10 @@ async def test_a_chain_knows_what_its_first_response_had_read(database: Database
         history=read.items,
         read_position=read.position,
     )
-    await store.put(one)
+    await put(store, one)
     await store.conversations.add("a", "conv", [item("later")])
     two = turn("two", previous=one)
-    await store.put(two)
+    await put(store, two)
     assert await store.get("a", "one") == one
     assert await store.get("a", "two") == two
 
@@ -131,7 +159,7 @@ async def test_a_chain_knows_what_a_first_response_without_items_had_read(
     two = turn("two", previous=one)
     three = turn("three", previous=two)
     for response in (one, two, three):
-        await store.put(response)
+        await put(store, response)
         assert await store.get("a", response.id) == response
 
 

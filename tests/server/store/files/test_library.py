@@ -100,6 +100,12 @@ async def test_the_folder_is_private(folder: Path) -> None:
     assert names(folder) == [file.id]
 
 
+async def test_a_content_is_private_in_a_folder_that_is_not(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    file = await add(Library(tmp_path), b"x")
+    assert mode(tmp_path / file.id) == 0o600
+
+
 async def test_what_is_not_added_is_deleted(folder: Path) -> None:
     library = Library(folder)
 
@@ -190,7 +196,39 @@ async def test_a_row_that_cannot_be_deleted_hides_no_failure_of_the_disk(
     with pytest.raises(Unavailable) as caught:
         await add(Library(folder, store), b"x")
     assert caught.value.code == "file_storage_unavailable"
-    assert "is left without content: StoreUnavailable" in caplog.text
+    assert "may be left without content: StoreUnavailable" in caplog.text
+
+
+async def test_a_row_whose_acknowledgement_is_lost_is_deleted_again(folder: Path) -> None:
+    class Unacknowledged(MemoryFiles):
+        async def put(self, file: StoredFile) -> None:
+            await super().put(file)
+            raise StoreUnavailable("the store is away")
+
+    store = Unacknowledged()
+    with pytest.raises(StoreUnavailable):
+        await add(Library(folder, store), b"x")
+    assert (await store.usage("a", START)).count == 0
+    assert names(folder) == []
+
+
+async def test_a_file_whose_client_leaves_while_its_row_is_stored_is_forgotten(
+    folder: Path,
+) -> None:
+    class Acknowledging(Stalled):
+        async def put(self, file: StoredFile) -> None:
+            await MemoryFiles.put(self, file)
+            await super().put(file)
+
+    store = Acknowledging()
+    adding = asyncio.create_task(add(Library(folder, store), b"x", owner="stalled"))
+    await store.waiting.wait()
+    adding.cancel()
+    store.released.set()
+    with pytest.raises(asyncio.CancelledError):
+        await adding
+    assert (await store.usage("stalled", START)).count == 0
+    assert names(folder) == []
 
 
 async def test_uploads_in_progress_count(folder: Path) -> None:
@@ -314,6 +352,74 @@ async def test_expired_and_old_files_are_swept_with_their_content(folder: Path) 
         await library.get("a", expiring.id)
     assert await library.sweep(float("inf")) == 1
     assert names(folder) == [staying.id]
+
+
+class Undeletable(FileFolder):
+    """Contents that are none of this user's."""
+
+    def delete(self, file_id: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    def open(self, file_id: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+
+@pytest.fixture
+def undeletable(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Library:
+    library = Library(folder)
+    for name in ("open", "delete"):
+        monkeypatch.setattr(library.folder, name, getattr(Undeletable(folder), name))
+    return library
+
+
+async def test_a_file_that_cannot_be_deleted_or_opened_is_no_defect(undeletable: Library) -> None:
+    file = await add(undeletable, b"x")
+    for attempt in (undeletable.delete("a", file.id), undeletable.open("a", file.id)):
+        with pytest.raises(Unavailable) as caught:
+            await attempt
+        assert caught.value.code == "file_storage_unavailable"
+    assert await undeletable.get("a", file.id) == file
+
+
+async def test_a_sweep_goes_on_after_files_that_cannot_be_deleted(
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("server.store.files.sql._AT_ONCE", 1)
+    library = Library(folder, store.files)
+    files = [await add(library, b"x") for _ in range(3)]
+    library.time += 1000
+    delete = library.folder.delete
+
+    def refuse(file_id: str) -> None:
+        if file_id == files[0].id:
+            raise PermissionError(1, "Operation not permitted")
+        delete(file_id)
+
+    monkeypatch.setattr(library.folder, "delete", refuse)
+    assert await library.sweep(999) == 2
+    assert names(folder) == [files[0].id]
+    assert f"{files[0].id} cannot be deleted: Operation not permitted" in caplog.text
+    monkeypatch.undo()
+    assert await library.sweep(999) == 1
+
+
+async def test_a_part_that_cannot_be_deleted_does_not_keep_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.makedirs(folder)
+    for name in ("one", "two"):
+        (folder / f".partial-{name}").touch()
+        os.utime(folder / f".partial-{name}", (0, 0))
+    unlink = Path.unlink
+
+    def refuse(path: Path) -> None:
+        if path.name.endswith("one"):
+            raise PermissionError(1, "Operation not permitted")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    await Library(folder).sweep(1)
+    assert names(folder) == [".partial-one"]
 
 
 async def test_old_parts_of_uploads_are_swept(folder: Path) -> None:

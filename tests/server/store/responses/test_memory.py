@@ -6,6 +6,7 @@ from random import Random
 
 from server.store.responses.base import Ledger, StoredItem, StoredResponse
 from server.store.responses.memory import MemoryStore
+from tests.stored import put
 
 
 def stored(
@@ -19,14 +20,14 @@ def stored(
 async def test_what_is_put_is_got() -> None:
     store = MemoryStore()
     one = stored("one")
-    await store.put(one)
+    await put(store, one)
     assert await store.get("a", "one") is one
     assert await store.items("a", ["msg_one", "msg_two"]) == {"msg_one": one.output[0]}
 
 
 async def test_another_owner_finds_nothing() -> None:
     store = MemoryStore()
-    await store.put(stored("one"))
+    await put(store, stored("one"))
     assert await store.get("b", "one") is None
     assert await store.items("b", ["msg_one"]) == {}
     assert not await store.delete("b", "one")
@@ -35,7 +36,7 @@ async def test_another_owner_finds_nothing() -> None:
 
 async def test_what_is_deleted_is_gone_with_its_items() -> None:
     store = MemoryStore()
-    await store.put(stored("one"))
+    await put(store, stored("one"))
     assert await store.delete("a", "one")
     assert await store.get("a", "one") is None
     assert await store.items("a", ["msg_one"]) == {}
@@ -44,8 +45,8 @@ async def test_what_is_deleted_is_gone_with_its_items() -> None:
 
 async def test_a_second_put_replaces() -> None:
     store = MemoryStore()
-    await store.put(stored("one"))
-    await store.put(stored("one", marker=2))
+    await put(store, stored("one"))
+    await put(store, stored("one", marker=2))
     got = await store.get("a", "one")
     assert got is not None
     assert got.response["marker"] == 2
@@ -53,10 +54,10 @@ async def test_a_second_put_replaces() -> None:
 
 async def test_the_least_recently_used_is_forgotten() -> None:
     store = MemoryStore(capacity=2)
-    await store.put(stored("one"))
-    await store.put(stored("two"))
+    await put(store, stored("one"))
+    await put(store, stored("two"))
     await store.get("a", "one")
-    await store.put(stored("three"))
+    await put(store, stored("three"))
     assert [await store.get("a", name) is None for name in ("one", "two", "three")] == [
         False,
         True,
@@ -69,7 +70,7 @@ async def test_a_response_that_is_being_made_is_not_forgotten() -> None:
     store = MemoryStore(capacity=1)
     await store.begin(stored("one"))
     for name in ("two", "three"):
-        await store.put(stored(name))
+        await put(store, stored(name))
     remaining = [name for name in ("one", "two", "three") if await store.show("a", name)]
     assert remaining == ["one", "three"]
     await store.end(stored("one", marker=2), [])
@@ -90,9 +91,9 @@ async def test_the_least_recently_used_is_forgotten_where_bytes_are_short() -> N
     store = MemoryStore(most=30_000)
     for name in ("one", "two"):
         input_item = replace(LONG, item=LONG.item | {"id": f"in_{name}"})
-        await store.put(stored(name, input_items=(input_item,)))
+        await put(store, stored(name, input_items=(input_item,)))
     await store.get("a", "one")
-    await store.put(stored("three", input_items=(LONG,)))
+    await put(store, stored("three", input_items=(LONG,)))
     remaining = [name for name in ("one", "two", "three") if await store.get("a", name)]
     assert remaining == ["one", "three"]
 
@@ -102,16 +103,16 @@ async def test_what_a_chain_shares_weighs_once() -> None:
     history: tuple[StoredItem, ...] = (LONG,)
     for number in range(10):
         response = replace(stored(f"r{number}"), history=history)
-        await store.put(response)
+        await put(store, response)
         history = response.items
     assert await store.get("a", "r0") is not None
 
 
 async def test_a_response_that_is_too_large_is_stored_until_the_next() -> None:
     store = MemoryStore(most=5_000)
-    await store.put(stored("one", input_items=(LONG,)))
+    await put(store, stored("one", input_items=(LONG,)))
     assert await store.get("a", "one") is not None
-    await store.put(stored("two"))
+    await put(store, stored("two"))
     assert await store.get("a", "one") is None
     assert await store.get("a", "two") is not None
 
@@ -119,8 +120,8 @@ async def test_a_response_that_is_too_large_is_stored_until_the_next() -> None:
 async def test_a_ledger_weighs_too() -> None:
     store = MemoryStore(most=20_000)
     noise = Random(0).randbytes(20_000).hex()
-    await store.put(stored("one"), [{"type": "x", "delta": noise}])
-    await store.put(stored("two"))
+    await put(store, stored("one"), [{"type": "x", "delta": noise}])
+    await put(store, stored("two"))
     assert await store.get("a", "one") is None
 
 
@@ -138,8 +139,8 @@ async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
 async def test_what_is_deleted_weighs_nothing() -> None:
     store = MemoryStore(most=30_000)
     for number in range(10):
-        await store.put(stored("big", input_items=(LONG,)), [{"type": "x"}])
-        await store.put(stored(f"small_{number}"))
+        await put(store, stored("big", input_items=(LONG,)), [{"type": "x"}])
+        await put(store, stored(f"small_{number}"))
         await store.delete("a", "big")
     assert await store.get("a", "small_5") is not None
 
@@ -147,9 +148,9 @@ async def test_what_is_deleted_weighs_nothing() -> None:
 async def test_an_item_that_comes_back_keeps_its_first_form() -> None:
     store = MemoryStore()
     one = stored("one")
-    await store.put(one)
+    await put(store, one)
     changed = StoredItem({"id": "msg_one", "type": "message", "content": "other"})
-    await store.put(stored("two", input_items=(changed,)))
+    await put(store, stored("two", input_items=(changed,)))
     assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
     await store.delete("a", "two")
     assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]

@@ -15,12 +15,14 @@ from unittest.mock import Mock
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from server.persistence.maintenance import HEARTBEAT_SECONDS, LATE_SECONDS
 from server.store import codec, rows
 from server.store.conversations.base import Conversation
 from server.store.lists import ListQuery
+from server.store.postgres_listener import SILENT_SECONDS
 from server.store.responses.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
@@ -28,6 +30,7 @@ from server.store.tables import metadata
 from tests.postgres import Postgres
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+from tests.stored import put
 
 SILENT = -1.0
 """Any gateway counts as silent."""
@@ -41,7 +44,7 @@ def own_postgres(start_postgres: Callable[[], Postgres]) -> Postgres:
 async def test_stored_objects_outlive_the_gateway(database: Database) -> None:
     first = await database.open()
     one = turn("one")
-    await first.put(one, numbered(0))
+    await put(first, one, numbered(0))
     await first.stop()
     second = await database.open()
     assert await second.get("a", "one") == one
@@ -63,7 +66,7 @@ async def test_the_steps_make_the_tables_that_the_code_has(database_url: str) ->
 
 async def test_gateways_may_start_at_once(database: Database) -> None:
     await asyncio.gather(*(database.open() for _ in range(4)))
-    await asyncio.gather(*(store.put(turn(f"r{n}")) for n, store in enumerate(database.opened)))
+    await asyncio.gather(*(put(store, turn(f"r{n}")) for n, store in enumerate(database.opened)))
     assert await database.opened[0].get("a", "r3") == turn("r3")
 
 
@@ -96,7 +99,7 @@ async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> N
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     assert await second.take_over_orphans(60) == []
-    assert [stored.id for stored in await second.take_over_orphans(SILENT)] == ["one"]
+    assert await second.take_over_orphans(SILENT) == ["one"]
     assert await first.heartbeat(["one"]) == frozenset()
 
 
@@ -104,15 +107,15 @@ async def test_what_runs_here_is_not_adopted_however_late_it_is(database: Databa
     store = await database.open()
     await store.begin(running("one"))
     await store.begin(running("two"))
-    assert [stored.id for stored in await store.take_over_orphans(SILENT, ["two"])] == ["one"]
+    assert await store.take_over_orphans(SILENT, ["two"]) == ["one"]
     await store.append("two", numbered(0))
 
 
 async def test_a_gateway_that_lost_its_run_can_no_more_write_to_it(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    (adopted,) = await second.take_over_orphans(SILENT)
-    assert adopted == running("one")
+    assert await second.take_over_orphans(SILENT) == ["one"]
+    assert await second.taken_over("one") == running("one")
     with pytest.raises(RunLost):
         await first.append("one", numbered(0))
     with pytest.raises(RunLost):
@@ -131,7 +134,7 @@ async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Databas
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
     taken = await asyncio.gather(*(store.take_over_orphans(3600) for store in others))
-    names = [stored.id for each in taken for stored in each]
+    names = [name for each in taken for name in each]
     assert len(names) == len(set(names)) == 10
 
 
@@ -139,9 +142,32 @@ async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     await first.delete("a", "one")
-    (adopted,) = await second.take_over_orphans(SILENT)
+    assert await second.take_over_orphans(SILENT) == ["one"]
+    assert await second.taken_over("one") == running("one")
     await second.end(turn("one"), numbered(0))
-    assert await second.get("a", adopted.id) is None
+    assert await second.get("a", "one") is None
+
+
+async def test_a_run_is_taken_over_beside_one_that_cannot_be_read(database: Database) -> None:
+    first, second = await database.open(), await database.open()
+    for name in ("one", "two"):
+        await first.begin(running(name))
+    async with first.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE responses SET body = 'x' WHERE id = 'one'")
+    assert sorted(await second.take_over_orphans(SILENT)) == ["one", "two"]
+    assert await second.taken_over("two") == running("two")
+
+
+async def test_a_response_that_is_taken_over_is_read_without_its_history(
+    database: Database,
+) -> None:
+    first, second = await database.open(), await database.open()
+    one = turn("one")
+    await put(first, one)
+    await first.begin(replace(running("two", previous=one), tool_state={"python": {"a": 1}}))
+    assert await second.take_over_orphans(SILENT) == ["two"]
+    expected = replace(running("two", previous=one), history=(), tool_state={"python": {"a": 1}})
+    assert await second.taken_over("two") == expected
 
 
 async def test_a_cancel_reaches_the_gateway_that_runs(database: Database) -> None:
@@ -180,23 +206,23 @@ async def test_events_reach_readers_at_other_gateways(database: Database) -> Non
 async def test_what_is_old_is_forgotten_and_what_is_continued_lives_on(database: Database) -> None:
     store = await database.open()
     one = turn("one")
-    await store.put(one)
+    await put(store, one)
     await store.begin(running("busy"))
-    await store.put(turn("lone"))
+    await put(store, turn("lone"))
     two = turn("two", previous=one)
     assert await store.sweep(3600) == 0
     assert await store.sweep(SILENT) == 2
     assert await store.get("a", "one") is None
     assert await store.get("a", "busy") == running("busy")
     with pytest.raises(PreviousNotFound):
-        await store.put(two)
+        await put(store, two)
 
 
 async def test_a_swept_link_stays_as_long_as_something_hangs_on_it(database: Database) -> None:
     store = await database.open()
     one = turn("one")
     two = running("two", previous=one)
-    await store.put(one)
+    await put(store, one)
     await store.begin(two)
     assert await store.sweep(SILENT) == 1
     assert await store.get("a", "one") is None
@@ -213,7 +239,7 @@ async def test_a_chain_costs_no_more_for_each_turn(database: Database) -> None:
     last = None
     for number in range(5):
         last = turn(f"turn_{number}", previous=last)
-        await store.put(last)
+        await put(store, last)
     assert await _rows(store, "items") == 10
 
 
@@ -222,9 +248,9 @@ async def test_an_item_that_comes_back_again_and_again_is_read_once(
 ) -> None:
     store = await database.open()
     one = turn("one")
-    await store.put(one)
+    await put(store, one)
     for number in range(5):
-        await store.put(turn(f"turn_{number}", input_items=one.items))
+        await put(store, turn(f"turn_{number}", input_items=one.items))
     stored_item = Mock(wraps=rows.stored_item)
     monkeypatch.setattr(rows, "stored_item", stored_item)
     found = await store.items("a", ["in_one", "out_one"])
@@ -237,7 +263,7 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
 ) -> None:
     store = await database.open()
     open_now = deflated = 0
-    begin, compress = store.database.writing, zlib.compress
+    begin = store.database.writing
 
     @asynccontextmanager
     async def writing() -> AsyncIterator[AsyncConnection]:
@@ -247,16 +273,20 @@ async def test_nothing_is_deflated_while_others_wait_to_write(
             yield connection
         open_now -= 1
 
-    def watched(data: bytes, level: int) -> bytes:
-        nonlocal deflated
-        assert not open_now
-        deflated += 1
-        return compress(data, level)
+    def watched(deflate: Callable[..., Any]) -> Callable[..., Any]:
+        def deflate_here(*arguments: Any) -> Any:
+            nonlocal deflated
+            assert not open_now
+            deflated += 1
+            return deflate(*arguments)
+
+        return deflate_here
 
     monkeypatch.setattr(store.database, "writing", writing)
-    monkeypatch.setattr(zlib, "compress", watched)
+    monkeypatch.setattr(zlib, "compress", watched(zlib.compress))  # the tokens of messages
+    monkeypatch.setattr(zlib, "compressobj", watched(zlib.compressobj))  # events
     thoughts = (item("in_one", THOUGHT),)
-    await store.put(turn("one", input_items=thoughts), numbered(0))
+    await put(store, turn("one", input_items=thoughts), numbered(0))
     await store.begin(running("two", input_items=thoughts))
     await store.append("two", numbered(0))
     await store.end(turn("two", input_items=thoughts), numbered(0))
@@ -275,7 +305,7 @@ async def test_long_messages_are_compressed_on_a_thread(
         return pack_tokens(tokens)
 
     monkeypatch.setattr(codec, "pack_tokens", watched)
-    await store.put(turn("one", made=(item("out", replace(THOUGHT, tokens=(1,) * 1000)),)))
+    await put(store, turn("one", made=(item("out", replace(THOUGHT, tokens=(1,) * 1000)),)))
     assert len(done_by) == 1
     assert done_by[0] != threading.get_ident()
 
@@ -286,7 +316,7 @@ async def test_a_long_history_is_read_on_a_thread(
     store = await database.open()
     many = tuple(item(f"msg_{n}", THOUGHT) for n in range(100))
     one = turn("one", input_items=many)
-    await store.put(one)
+    await put(store, one)
     load_message = codec.load_message
     done_by: set[int] = set()
 
@@ -306,7 +336,7 @@ async def test_only_the_items_of_a_page_are_read(
 ) -> None:
     store = await database.open()
     many = [item(f"msg_{n}", THOUGHT) for n in range(100)]
-    await store.put(turn("one", input_items=tuple(many)))
+    await put(store, turn("one", input_items=tuple(many)))
     await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), many)
     load, loaded = codec.load, Mock()
 
@@ -322,7 +352,7 @@ async def test_only_the_items_of_a_page_are_read(
 
 async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
     store = await database.open()
-    await store.put(turn("one"), numbered(*range(2500)))
+    await put(store, turn("one"), numbered(*range(2500)))
     assert await _rows(store, "events") == 3
 
 
@@ -344,10 +374,10 @@ async def test_a_full_disk_is_an_unavailable_store(
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
     stored = turn("stored")
-    await store.put(stored)
+    await put(store, stored)
     await limit_pages(store)
     with pytest.raises(StoreUnavailable) as caught:
-        await store.put(turn("big", instructions="secret " * 200_000))
+        await put(store, turn("big", instructions="secret " * 200_000))
     assert (caught.value.status, caught.value.code) == (503, "store_unavailable")
     assert "SQLITE_FULL" in caplog.text
     assert "secret" not in caplog.text + str(caught.value.__cause__)
@@ -365,9 +395,9 @@ async def test_a_file_that_another_locks_is_an_unavailable_store(
     other = sqlite3.connect(tmp_path / "store.db")
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable):
-        await store.put(turn("one"))
+        await put(store, turn("one"))
     other.close()
-    await store.put(turn("one"))
+    await put(store, turn("one"))
     await store.stop()
 
 
@@ -399,7 +429,7 @@ async def test_a_gateway_looks_for_cancels_of_its_own_runs_alone(database: Datab
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway has ended as soon as its lock is missing."""
-    for name in ("_START_SECONDS", "_MISSING_SECONDS"):
+    for name in ("_START_SECONDS", "SILENT_SECONDS"):
         monkeypatch.setattr(f"server.store.postgres_listener.{name}", 0.0)
 
 
@@ -409,6 +439,17 @@ async def until_adopted(look: Callable[[], Awaitable[Sequence[Any]]]) -> Sequenc
         while not (found := await look()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return found
+
+
+async def until_unlocked(store: SqlStore) -> None:
+    """Wait until one gateway's lock is left."""
+    locks = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'")
+
+    async def one_is_left() -> Sequence[Any]:
+        async with store.database.reading() as connection:
+            return [1] if await connection.scalar(locks) == 1 else []
+
+    await until_adopted(one_is_left)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -422,7 +463,7 @@ async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> N
     assert await second.take_over_from_ended() == []
     await first.stop()
     adopted = await until_adopted(second.take_over_from_ended)
-    assert sorted(stored.id for stored in adopted) == ["one", "two"]
+    assert sorted(adopted) == ["one", "two"]
     assert await second.take_over_from_ended() == []
     await second.stop()
 
@@ -446,7 +487,7 @@ async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> N
     await second.stop()
 
 
-@pytest.mark.parametrize("name", ["_START_SECONDS", "_MISSING_SECONDS"])
+@pytest.mark.parametrize("name", ["_START_SECONDS", "SILENT_SECONDS"])
 @pytest.mark.usefixtures("at_once")
 async def test_a_gateway_gets_the_time_to_connect_again(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch, name: str
@@ -460,6 +501,34 @@ async def test_a_gateway_gets_the_time_to_connect_again(
     await first.stop()
     assert await second.take_over_from_ended() == []
     await second.stop()
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_its_lock(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.postgres_listener.SILENT_SECONDS", 600.0)
+    url = await asyncio.to_thread(postgres.new_database)
+    first, second = SqlStore(url), SqlStore(url)
+    await first.start()
+    await second.start()
+    for name in ("one", "two"):
+        await first.begin(running(name))
+    async with first.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
+    await first.append("two", numbered(0))
+    await first._peers.stop()
+    await until_unlocked(second)
+    assert await second.take_over_from_ended() == []
+    async with first.database.writing() as connection:
+        await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
+    assert sorted(await second.take_over_from_ended()) == ["one", "two"]
+    await first.stop()
+    await second.stop()
+
+
+def test_a_gateway_without_its_lock_has_time_for_a_heartbeat() -> None:
+    assert HEARTBEAT_SECONDS < SILENT_SECONDS <= LATE_SECONDS
 
 
 @pytest.mark.usefixtures("at_once")
@@ -496,14 +565,14 @@ async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
     caplog.set_level(logging.WARNING)
     store = SqlStore(await asyncio.to_thread(own_postgres.new_database))
     await store.start()
-    await store.put(turn("one"))
+    await put(store, turn("one"))
     await asyncio.to_thread(own_postgres.kill)
-    for attempt in (store.put(turn("two")), store.get("a", "one"), store.heartbeat([])):
+    for attempt in (put(store, turn("two")), store.get("a", "one"), store.heartbeat([])):
         with pytest.raises(StoreUnavailable):
             await attempt
     await asyncio.to_thread(own_postgres.start)
     assert await store.get("a", "one") == turn("one")
-    await store.put(turn("two"))
+    await put(store, turn("two"))
     await store.stop()
 
 

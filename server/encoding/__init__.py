@@ -1,0 +1,1 @@
+"""JSON that is too large to be written or read in one step."""
