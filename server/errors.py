@@ -98,6 +98,7 @@ class InvalidRequest(APIError):
 
     status = 400
     type = "invalid_request_error"
+    default_code = "invalid_value"
 
 
 class ContextLengthExceeded(InvalidRequest):

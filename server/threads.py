@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
+from server.encoding.json_pieces import EncodedArray
+
 T = TypeVar("T")
 
 LARGE = 1 << 18
@@ -265,6 +267,8 @@ def is_small(value: Any, most: int = MOST_SMALL) -> bool:
         budget -= _VALUE
         if isinstance(item, str):
             budget -= len(item)
+        elif isinstance(item, EncodedArray):
+            budget -= item.size
         elif isinstance(item, dict | list):
             # Charged before they are visited: there may be millions.
             budget -= _VALUE * len(item)

@@ -22,7 +22,13 @@ FORBIDDEN = {
     "demo": {"adapters", "server"},
 }
 # What every part of the server may know of adapters; the rest are concrete backends.
-SEAM = {"adapters", "adapters.base", "adapters.errors", "adapters.registry"}
+SEAM = {
+    "adapters",
+    "adapters.base",
+    "adapters.errors",
+    "adapters.mask_limits",
+    "adapters.registry",
+}
 KNOWS_BACKENDS = {
     "server/app.py",
     "server/commands/backends.py",
@@ -36,12 +42,13 @@ KNOWS_BACKENDS = {
 # The folders of server/ and what each may know of the server beside itself. The order is that of
 # the layers: none knows one that stands after it.
 LAYERS: dict[str, set[str]] = {
+    "encoding": set(),
     "schemas": {"errors"},
-    "store": {"errors", "ids", "threads"},
+    "store": {"encoding", "errors", "ids", "threads"},
     "tools": {"errors", "ids", "schemas", "store", "threads"},
     "summaries": {"threads"},
     "generation": {"errors", "ids", "schemas", "summaries", "threads", "tools"},
-    "http": {"errors", "generation", "schemas", "threads"},
+    "http": {"encoding", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
     "inbound": {
         "errors",
@@ -55,6 +62,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "outbound": {
+        "encoding",
         "errors",
         "generation",
         "ids",

@@ -18,8 +18,8 @@ from server.errors import APIError, ServerFailed
 logger = logging.getLogger(__name__)
 
 WireEvent = dict[str, Any]
-Encode = Callable[[WireEvent], bytes]
-"""One event as bytes of the answer."""
+Encode = Callable[[WireEvent], Sequence[bytes]]
+"""One event as bytes of the answer: in one piece or, if it is large, in several."""
 
 Emit = Callable[[Sequence[WireEvent]], Awaitable[None]]
 

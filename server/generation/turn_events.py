@@ -1,5 +1,6 @@
 """The events of a turn: sampled tokens in; text, messages and usage out."""
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -271,13 +272,15 @@ class _OpenMessage:
         self._header = header
         self._stops = StopStrings(stop)
         self._sent: list[str] = []
-        self._unsent = (0, 0)
+        self._received_length = 0
+        self._sent_length = 0
+        self._unsent: deque[tuple[int, tuple[int, int]]] = deque()
+        """Where the text of each delta begins that was not sent, and the span of its tokens."""
 
     def push(self, delta: ContentDelta) -> tuple[str, bool]:
         """The text that can be sent now, and whether a stop string came right after it."""
-        first, last = self._unsent
-        start, end = delta.span
-        self._unsent = (start if first == last else first, end)
+        self._unsent.append((self._received_length, delta.span))
+        self._received_length += len(delta.text)
         return self._stops.push(delta.text)
 
     def flush(self) -> str:
@@ -288,10 +291,13 @@ class _OpenMessage:
         """The text, unless it is empty, with the logprobs of the tokens that begin in it."""
         if not text:
             return []
-        first, last = self._unsent
-        self._unsent = (last, last)
         self._sent.append(text)
-        return [TextDelta(self._index, text, tuple(logprobs[first:last]))]
+        self._sent_length += len(text)
+        own: list[TokenLogprobs] = []
+        while self._unsent and self._unsent[0][0] < self._sent_length:
+            _, (first, last) = self._unsent.popleft()
+            own += logprobs[first:last]
+        return [TextDelta(self._index, text, tuple(own))]
 
     def close(self, event: MessageEnded) -> MessageClosed:
         """The message as the parser read it, with its ids if they can be replayed."""

@@ -5,15 +5,15 @@ Source: https://platform.openai.com/docs/guides/tools-connectors-mcp#approvals
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from dataclasses import dataclass
 from typing import Any
 
-from harmony.messages import Channel
+from harmony.messages import Channel, Message
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import invalid, string
-from server.store.items import Item, StoredItem
+from server.store.items import StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
 from server.tools.mcp.approvals import (
     OpenResponse,
@@ -25,18 +25,53 @@ from server.tools.mcp.approvals import (
 FIELD = "approval_request_id"
 
 
-async def read_answered_calls(
-    earlier: Sequence[Item],
-    received: Sequence[Item],
-    known: Mapping[str, StoredItem],
-    sessions: Iterable[ToolSession],
-) -> tuple[AnsweredCall, ...]:
-    """The calls that the request approves or refuses, in its order.
+@dataclass(frozen=True, slots=True)
+class GivenResponse:
+    """A response of the request to a request for approval.
 
-    earlier: the items of earlier turns. received: the request's own. known: stored items, by id.
+    sampled: the message of the model that the request for approval was made from, if it is known.
+    param: the field that names the request for approval.
+    """
+
+    response: OpenResponse
+    sampled: Message | None
+    param: str
+
+
+def given_responses(
+    earlier: Sequence[StoredItem], received: Sequence[StoredItem]
+) -> tuple[GivenResponse, ...]:
+    """The request's responses, in its order. Call it off the event loop for many items.
+
+    earlier: the items of earlier turns. received: the request's own.
+    """
+    items = (*earlier, *received)
+    first = len(earlier)
+    found = [
+        response
+        for response in open_responses(stored.item for stored in items)
+        if response.index >= first  # the others are of a turn that ended before its first item
+    ]
+    if not found:
+        return ()
+    sampled = {stored.item["id"]: stored.message for stored in items}
+    return tuple(
+        GivenResponse(
+            response,
+            sampled.get(response.request_id),
+            f"input.{response.index - first}.{FIELD}",
+        )
+        for response in found
+    )
+
+
+async def check_responses(
+    given: Iterable[GivenResponse], sessions: Iterable[ToolSession]
+) -> tuple[AnsweredCall, ...]:
+    """The calls that the responses approve or refuse.
+
     sessions: those of the request's hosted tools. Raises InvalidRequest naming the response.
     """
-    first = len(earlier)
     by_label = {
         session.declaration.fields.get("server_label"): session
         for session in sessions
@@ -44,24 +79,16 @@ async def read_answered_calls(
     }
     calls: list[AnsweredCall] = []
     seen: set[str] = set()
-    for response in open_responses(chain(earlier, received)):
-        if response.index < first:  # of a turn that ended before its first item
-            continue
-        param = f"input.{response.index - first}.{FIELD}"
-        if response.request_id in seen:
-            raise already_answered(param)
-        seen.add(response.request_id)
-        calls.append(await _checked(response, known, by_label, param))
+    for each in given:
+        if each.response.request_id in seen:
+            raise already_answered(each.param)
+        seen.add(each.response.request_id)
+        calls.append(await _checked(each, by_label))
     return tuple(calls)
 
 
-async def _checked(
-    response: OpenResponse,
-    known: Mapping[str, StoredItem],
-    by_label: Mapping[Any, ApprovalSession],
-    param: str,
-) -> AnsweredCall:
-    request = response.request
+async def _checked(given: GivenResponse, by_label: Mapping[Any, ApprovalSession]) -> AnsweredCall:
+    request, sampled, param = given.response.request, given.sampled, given.param
     if request is None:
         raise unknown_request(param)
     label = string(request.get("server_label"), f"{param}.server_label")
@@ -73,17 +100,15 @@ async def _checked(
             "approval_request_mismatch",
         )
     name = called_name(request.get("name"), f"{param}.name")
-    stored = known.get(response.request_id)
-    sampled = stored.message if stored is not None else None
     call = ToolCall(
         new_id("mcp"),
         recipient(name, label),
         sampled.channel if sampled is not None and sampled.channel else Channel.COMMENTARY,
         string(request.get("arguments"), f"{param}.arguments"),
-        response.request_id,
+        given.response.request_id,
     )
     await session.check(call, param)
-    return AnsweredCall(call, session, response.approve, param)
+    return AnsweredCall(call, session, given.response.approve, param)
 
 
 def lost_tools(

@@ -10,7 +10,6 @@ from server.inbound.grammar import Masking
 from server.inbound.hosted import AnswerContext
 from server.inbound.options import SummariesWhen
 from server.inbound.tools import Tools
-from server.replay import hosted_items
 from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import SealedInput, Sealer
@@ -67,12 +66,12 @@ class CompileContext:
         *,
         stored: bool,
         states: ToolState | None = None,
-        history: Iterable[Item] = (),
+        history: tuple[Item, ...] = (),
     ) -> AnswerContext:
         """The context of the sessions of the request's answers.
 
         include: the request's field. stored: whether the answers are stored. states: as in
-        `AnswerContext`. history: all items before the answer.
+        `AnswerContext`. history: the items of hosted tools before the answer.
         """
         return AnswerContext(
             owner=self.owner,
@@ -81,7 +80,7 @@ class CompileContext:
             states=states or {},
             include=frozenset(include or ()),
             stored=stored,
-            history=tuple(item for item in history if item["type"] in hosted_items.TYPES),
+            history=history,
         )
 
 

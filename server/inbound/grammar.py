@@ -5,6 +5,7 @@ effort `none`. A request that needs masks where there are none is refused with a
 the field.
 """
 
+import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from harmony.grammar import (
     GrammarSpec,
     InvalidConstraint,
     RegexText,
+    SchemaJson,
     answer_grammar,
     final_headers,
     reasoned_grammar,
@@ -41,11 +43,15 @@ from server.inbound.formats import AnswerFormat
 from server.inbound.tool_choice import ToolChoice
 from server.inbound.tools import Tool, Tools
 from server.schemas.fields import invalid
+from server.store.memory_size import size_of_json
 
 COMPILE_SECONDS = 2.0
 """Seconds to find out which of a request's schemas does not compile."""
 
 _MAX_CACHED_BYTES = 1 << 16
+_CACHE_BYTES = 1 << 26
+_ENTRY_BYTES = 1 << 11
+"""The overhead of an entry: its key, and objects of constant size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +239,23 @@ def _cache_key(
     request: ConstraintRequest, parallel_calls: bool, content: bytes
 ) -> tuple[bytes, bool]:
     """Without the request, which holds all that the hosted tools declare, of any size."""
-    return content, parallel_calls
+    return hashlib.sha256(content).digest(), parallel_calls
 
 
-@cached(LRUCache(512), key=_cache_key, lock=Lock())
+def _size(constraint: Constraint) -> int:
+    """The memory of a cached constraint, in bytes.
+
+    A schema is kept as the objects that it was parsed to, which may take thirty times the bytes of
+    its text.
+    """
+    spec = constraint.spec
+    grammars = (constraint.grammar, constraint.answer_grammar, constraint.reasoned_grammar)
+    bodies = () if spec is None else (spec.answer, *(tool.body for tool in spec.tools))
+    schemas = [body.schema for body in bodies if isinstance(body, SchemaJson)]
+    return _ENTRY_BYTES + size_of_json([*grammars, *schemas])
+
+
+@cached(LRUCache(_CACHE_BYTES, getsizeof=_size), key=_cache_key, lock=Lock())
 def _compile_cached(request: ConstraintRequest, parallel_calls: bool, content: bytes) -> Constraint:
     return _compile(request, parallel_calls)
 

@@ -1,16 +1,16 @@
 """Compiles Responses requests, with the stored items of the conversation."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from server import threads
 from server.generation.plan import TurnPlan
-from server.inbound.approvals import lost_tools, read_answered_calls
+from server.inbound.approvals import check_responses, given_responses, lost_tools
 from server.inbound.compiled import CompileContext, CompiledRequest
-from server.inbound.formats import read_format
+from server.inbound.formats import AnswerFormat, read_format
 from server.inbound.grammar import ConstraintRequest, constrain_plan
 from server.inbound.hosted import Sessions, hosted_entries, opened, opened_tools
 from server.inbound.options import (
@@ -23,7 +23,7 @@ from server.inbound.options import (
     system_content,
     verbosity_hint,
 )
-from server.inbound.tool_choice import read_tool_choice
+from server.inbound.tool_choice import ToolChoice, read_tool_choice
 from server.inbound.tools import Tools, read_tools
 from server.replay import hosted_items, items
 from server.replay.conversation import SEPARATOR, conversation
@@ -42,8 +42,13 @@ from server.store.responses.base import (
 from server.summaries.base import Detail
 from server.tools.base import AnsweredCall
 
+T = TypeVar("T")
+
 LOGPROBS = "message.output_text.logprobs"
 UNSUPPORTED = ("context_management", "moderation", "prompt")
+
+_FEW_ITEMS = 2_000
+"""Items that one loop over them reads in less than a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,16 @@ class CompiledResponse(CompiledRequest):
     """A compiled Responses request, with what is stored with its answer.
 
     prior: the earlier turns. input: the request's own items. answered: calls of an earlier answer
-    that the request approves or refuses.
+    that the request approves or refuses. hidden: the answer leaves the reasoning out.
+    tool_choice, answer_format: as they were read; None is plain text.
     """
 
     prior: PriorTurns
     input: tuple[StoredItem, ...]
     answered: tuple[AnsweredCall, ...] = field(default=(), kw_only=True)
+    hidden: bool = field(default=False, kw_only=True)
+    tool_choice: ToolChoice = field(default_factory=ToolChoice, kw_only=True)
+    answer_format: AnswerFormat | None = field(default=None, kw_only=True)
 
     @property
     def plan(self) -> TurnPlan:
@@ -105,39 +114,21 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         compiled = _compile(request, prior, restored, tools, context)
         return replace(compiled, sessions=sessions) if entries else compiled
 
-    async def with_approvals(compiled: CompiledResponse) -> CompiledResponse:
-        """The request with the calls that it approves or refuses."""
-        if "mcp" not in context.tools or not context.is_new:
-            return compiled
-        stored = {item.item["id"]: item for item in (*prior.items, *compiled.input)}
-        answered = await read_answered_calls(
-            [each.item for each in prior.items],
-            [each.item for each in compiled.input],
-            stored,
-            compiled.sessions[0] if compiled.sessions else (),
-        )
-        if not answered:
-            return compiled
-        plans = tuple(
-            replace(plan, tools=(*plan.tools, *lost_tools(answered, plan.tools)))
-            for plan in compiled.plans
-        )
-        return replace(compiled, plans=plans, answered=answered)
-
     makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
     is_small = is_small and not makes_grammar and threads.is_small(large)
     is_large = is_large or not (is_small or threads.is_small(large, threads.LARGE))
+    history = partial(_hosted_items_before, prior, received, known)
     answer = context.of_answer(
         request.include,
         stored=request.store is not False,
         states=prior.tool_state or _recalled(received, context) if entries else {},
-        history=_items_before(prior, received, known) if entries else (),
+        history=await _over_items(history, prior.items, received) if entries else (),
     )
     async with opened(entries, answer) as sessions:
         compiled = await threads.run(partial(work, sessions), small=is_small, large=is_large)
-        return await with_approvals(compiled)
+        return await _with_approvals(compiled, context)
 
 
 async def _prior_turns(
@@ -150,18 +141,48 @@ async def _prior_turns(
     if not (received or prior.items or context.may_be_empty):
         raise items.missing()
     if context.is_new:
-        items.refuse_equal_ids(received, prior.items)
+        items.refuse_long_history(received, prior.items)
+        check = partial(items.refuse_equal_ids, received, prior.items)
+        await _over_items(check, prior.items, received)
     return prior
 
 
-def _items_before(
+async def _over_items(work: Callable[[], T], *lists: Sequence[Any]) -> T:
+    """The result of `work`, a loop over items, which runs on a thread where they are many."""
+    return await threads.run(work, small=sum(map(len, lists)) <= _FEW_ITEMS)
+
+
+async def _with_approvals(compiled: CompiledResponse, context: CompileContext) -> CompiledResponse:
+    """The request with the calls that it approves or refuses."""
+    if "mcp" not in context.tools or not context.is_new:
+        return compiled
+    earlier, received = compiled.prior.items, compiled.input
+    find = partial(given_responses, earlier, received)
+    given = await _over_items(find, earlier, received)
+    if not given:
+        return compiled
+    answered = await check_responses(given, compiled.sessions[0] if compiled.sessions else ())
+    plans = tuple(
+        replace(plan, tools=(*plan.tools, *lost_tools(answered, plan.tools)))
+        for plan in compiled.plans
+    )
+    return replace(compiled, plans=plans, answered=answered)
+
+
+def _hosted_items_before(
     prior: PriorTurns, received: Sequence[Item], known: Mapping[str, StoredItem]
-) -> Iterator[Item]:
-    """The items of earlier turns and of the request, in which references are what they name."""
-    yield from (stored.item for stored in prior.items)
-    for item in received:
+) -> tuple[Item, ...]:
+    """The items of hosted tools, of earlier turns and of the request.
+
+    References are what they name.
+    """
+
+    def named(item: Item) -> Item:
         is_reference = item["type"] == items.REFERENCE and item["id"] in known
-        yield known[item["id"]].item if is_reference else item
+        return known[item["id"]].item if is_reference else item
+
+    before = chain((stored.item for stored in prior.items), map(named, received))
+    return tuple(item for item in before if item["type"] in hosted_items.TYPES)
 
 
 def _recalled(received: Sequence[Item], context: CompileContext) -> ToolState:
@@ -226,7 +247,7 @@ def _compile(
         affinity=request.prompt_cache_key,
         priority=read_priority(request.priority, request.service_tier),
         max_tool_calls=request.max_tool_calls,
-        summary=None if reasoning.effort is None else _summary(request, context),
+        summary=_summary(request, reasoning, context),
     )
     constraint_request = ConstraintRequest(
         tools,
@@ -239,16 +260,29 @@ def _compile(
         effort_param=reasoning.param,
     )
     plans = (constrain_plan(plan, constraint_request, context.masking),)
-    return CompiledResponse(plans, tools, prior, received)
+    return CompiledResponse(
+        plans,
+        tools,
+        prior,
+        received,
+        hidden=reasoning.hidden,
+        tool_choice=tool_choice,
+        answer_format=answer_format,
+    )
 
 
 def _reasoning(request: CreateResponse) -> Reasoning:
     value = request.reasoning
-    fields = {"effort": value.effort, "max_tokens": value.max_tokens} if value else None
+    names = ("effort", "max_tokens", "enabled", "exclude")
+    fields = {name: getattr(value, name) for name in names} if value else None
     return read_reasoning(fields, max_tokens=request.max_output_tokens)
 
 
-def _summary(request: CreateResponse, context: CompileContext) -> Detail | None:
+def _summary(
+    request: CreateResponse, reasoning: Reasoning, context: CompileContext
+) -> Detail | None:
+    if reasoning.hidden or reasoning.effort is None:
+        return None
     value = request.reasoning
     if value is None:
         return read_summary(None, context.summaries, is_given=False)

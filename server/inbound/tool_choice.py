@@ -28,11 +28,13 @@ class ToolChoice:
 
     mode: `none` forbids calls, `required` requires at least one.
     allowed: the recipients that may be called, None for all that are declared.
+    echo: the choice in the form of Responses, without tools that are not served.
     param: the request's field that holds the choice.
     """
 
     mode: Literal["none", "auto", "required"] = "auto"
     allowed: frozenset[str] | None = None
+    echo: str | dict[str, Any] = field(default="auto", compare=False)
     param: str = field(default="tool_choice", compare=False)
 
 
@@ -53,16 +55,15 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     if value is None:
         return ToolChoice()
     if value in ("none", "auto", "required"):
-        return ToolChoice(value)
+        return ToolChoice(value, echo=value)
     if not isinstance(value, dict):
         raise invalid(param, "expected 'none', 'auto', 'required' or an object")
     kind = string(value.get("type"), f"{param}.type")
-    if kind in _NAMED:
-        return ToolChoice("required", frozenset({_named(value, tools.recipients, param)}))
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    if hosted := _hosted(value, kind, tools, param):
-        return ToolChoice("required", hosted)
+    named, echo = _tool(value, kind, tools, tools.recipients, param)
+    if named:
+        return ToolChoice("required", named, echo)
     raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
 
 
@@ -74,24 +75,42 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     if mode not in ("none", "auto", "required"):
         raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
     allowed: set[str] = set()
+    echoes: list[dict[str, Any]] = []
     recipients = tools.recipients
     for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
         where = f"{param}.tools.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
-        if kind in _NAMED:
-            allowed.add(_named(item, recipients, where))
-        elif hosted := _hosted(item, kind, tools, where):
-            allowed |= hosted
+        named, echo = _tool(item, kind, tools, recipients, where)
+        if named:
+            allowed |= named
+            echoes.append(echo)
         elif shortened(kind) not in tools.unserved_kinds:
             problem = f"the request has no tool of type '{shortened(kind)}'"
             raise invalid(f"{where}.type", problem)
     if mode == "required" and not allowed:
         raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
-    return ToolChoice(mode, frozenset(allowed))
+    return ToolChoice(
+        mode, frozenset(allowed), {"type": "allowed_tools", "mode": mode, "tools": echoes}
+    )
 
 
-def _named(value: dict[str, Any], recipients: frozenset[str], param: str) -> str:
-    kind = value["type"]
+def _tool(
+    value: dict[str, Any], kind: str, tools: Tools, recipients: frozenset[str], param: str
+) -> tuple[frozenset[str], dict[str, Any]]:
+    """The recipients of the tool that an entry names, and its echo.
+
+    There are no recipients if it names a hosted tool that the request does not have.
+    """
+    if kind in _NAMED:
+        return _named(value, kind, recipients, param)
+    known = ("type", "server_label", "name")
+    echo: dict[str, Any] = {name: value[name] for name in known if name in value}
+    return _hosted(value, kind, tools, param), echo
+
+
+def _named(
+    value: dict[str, Any], kind: str, recipients: frozenset[str], param: str
+) -> tuple[frozenset[str], dict[str, Any]]:
     if kind in value:
         param = f"{param}.{kind}"
         value = mapping(value[kind], param)
@@ -100,7 +119,8 @@ def _named(value: dict[str, Any], recipients: frozenset[str], param: str) -> str
     to = recipient(name, namespace)
     if to not in recipients:
         raise invalid(f"{param}.name", f"the request has no tool named '{name}'")
-    return to
+    echo = {"type": kind, "name": name}
+    return frozenset({to}), echo if namespace is None else echo | {"namespace": namespace}
 
 
 def _hosted(value: dict[str, Any], kind: str, tools: Tools, param: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from server.openapi.hosted import Annotation, HostedItem
 from server.openapi.record import SamplingRecord
 from server.responses.response_object import UNSERVED_TOOLS_FIELD
 from server.schemas.descriptions import described
-from server.schemas.hosted_tools import EchoedHostedTool
+from server.schemas.hosted_tools import EchoedHostedTool, NamedHostedTool
 from server.schemas.items import InputItem, ItemStatus
 from server.schemas.responses import RECORD, ConversationId
 from server.schemas.tools import (
@@ -18,6 +18,8 @@ from server.schemas.tools import (
     FunctionTool,
     JsonObjectFormat,
     JsonSchemaFormat,
+    Mode,
+    NamedTool,
     NamespaceTool,
     TextFormat,
 )
@@ -175,6 +177,16 @@ class TextSettings(TypedDict):
 
 
 @described
+class EchoedAllowedTools(TypedDict):
+    """Only these tools may be called."""
+
+    type: Literal["allowed_tools"]
+    mode: Mode
+    tools: list[NamedTool | NamedHostedTool]
+    """Without those of kinds that this server does not have."""
+
+
+@described
 class ReasoningSettings(TypedDict):
     """How the model reasons."""
 
@@ -228,7 +240,7 @@ class Response(TypedDict):
     instructions: str | None
     output: list[OutputItem]
     tools: list[FunctionTool | CustomTool | NamespaceTool | EchoedHostedTool]
-    tool_choice: str | dict[str, Any]
+    tool_choice: Mode | NamedTool | NamedHostedTool | EchoedAllowedTools
     parallel_tool_calls: bool
     max_tool_calls: int | None
     text: TextSettings

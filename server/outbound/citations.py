@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from server.replay.cited_text import MARKER
 from server.tools.base import Citation, ToolSession
 
 logger = logging.getLogger(__name__)
@@ -30,7 +31,6 @@ Resolve = Callable[[int, int | None], Citation | None]
 
 OPEN = "【"
 """The character that begins a marker."""
-_MARKER = re.compile(r"【\s?\d{1,6}\s?†[^【】\n]*】")
 # What may become a marker once more text has arrived.
 _PREFIX = re.compile(r"【(?:\s?(?:\d{1,6}(?:\s?(?:†[^【】\n]*)?)?)?)?\Z")
 _PART = re.compile(r"(?:(\d{1,6})\s?†)?\s*(?:L?\s?(\d{1,7}))?")
@@ -153,7 +153,7 @@ class CitationRewriter:
     def _bracket(self, text: str, start: int, done: list[CitedText]) -> int:
         """Read what begins with a bracket; the place after it, or -1 where more text is needed."""
         window = text[start : start + MOST_MARKER]
-        marker = _MARKER.match(window)
+        marker = MARKER.match(window)
         if marker is not None:
             done += self._cite(marker[0])
             return start + marker.end()

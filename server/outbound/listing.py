@@ -38,10 +38,19 @@ def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any
 def complete_item(item: dict[str, Any]) -> dict[str, Any]:
     """An item of a request with the fields that clients may omit and the SDK's types require."""
     completed = {"status": "completed", **item}
-    if item["type"] == "message":
-        content = item["content"]
-        if isinstance(content, str):
+    match item["type"]:
+        case "message":
             kind = "output_text" if item["role"] == "assistant" else "input_text"
-            content = [{"type": kind, "text": content}]
-        completed["content"] = [_REQUIRED.get(part["type"], {}) | part for part in content]
+            parts = _parts(item["content"], kind)
+            completed["content"] = [_REQUIRED.get(part["type"], {}) | part for part in parts]
+        case "reasoning":
+            completed["summary"] = _parts(item.get("summary"), "summary_text")
+            completed["content"] = _parts(item.get("content"), "reasoning_text")
     return completed
+
+
+def _parts(content: Any, kind: str) -> list[dict[str, Any]]:
+    """The parts of a content. Nothing checks a `summary`, so it has values of any type."""
+    if isinstance(content, str):
+        return [{"type": kind, "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []

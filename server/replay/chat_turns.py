@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from harmony.messages import Channel, Message, Role
 from harmony.tools import FUNCTIONS
 from server.replay.arguments import same_arguments
+from server.replay.cited_text import same_cited_text
 from server.replay.joining import join_texts
 
 
@@ -15,10 +16,11 @@ def restore_turn(
 
     received: the turn as the client sent it. sampled: the turn as the model made it, empty where
     that is unknown. An unchanged turn is `sampled`, with its token ids; arguments that were only
-    formatted differently are unchanged. A changed turn is `received`, with the sampled reasoning
-    before it where the client sent none. Calls of hosted tools, which the API does not show, and
-    their results are part of the reasoning. json_content: whether the content had to be JSON; the
-    answer then had its preambles in the reasoning field.
+    formatted differently are unchanged, and so are texts with links for citation markers. A changed
+    turn is `received`, with the sampled reasoning before it where the client sent none. Calls of
+    hosted tools, which the API does not show, and their results are part of the reasoning.
+    json_content: whether the content had to be JSON; the answer then had its preambles in the
+    reasoning field.
     """
     if not sampled or not _same_calls(received, sampled):
         return received
@@ -71,8 +73,8 @@ def _name(call: Message) -> str:
     return (call.recipient or "").removeprefix(f"{FUNCTIONS}.")
 
 
-def _same_text(one: Iterable[Message], other: Iterable[Message], *channels: Channel) -> bool:
-    return _text(one, *channels) == _text(other, *channels)
+def _same_text(received: Iterable[Message], sampled: Iterable[Message], *of: Channel) -> bool:
+    return same_cited_text(_text(received, *of), _text(sampled, *of))
 
 
 def _text(messages: Iterable[Message], *channels: Channel) -> str:

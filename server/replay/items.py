@@ -14,6 +14,7 @@ from server.errors import InvalidRequest, NotFound
 from server.ids import new_id
 from server.replay import hosted_items, unsupported_items
 from server.replay.arguments import same_arguments
+from server.replay.cited_text import same_cited_text
 from server.replay.content import Policy, refuse_unreadable, text_of
 from server.replay.conversation import developer
 from server.replay.hosted_items import Enabled, HostedItems
@@ -28,6 +29,7 @@ from server.schemas.fields import (
     optional_string,
     string,
 )
+from server.schemas.limits import MAX_HISTORY
 from server.store.responses.base import Item, StoredItem
 
 _PREFIXES = {
@@ -67,6 +69,18 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     ]
     refuse_equal_ids(items, (), param)
     return items
+
+
+def refuse_long_history(
+    items: Sequence[Item], history: Sequence[StoredItem], param: str = "input"
+) -> None:
+    """Raises InvalidRequest for items that make a conversation longer than `MAX_HISTORY`.
+
+    items: the request's. history: those that the request continues.
+    """
+    if len(history) + len(items) > MAX_HISTORY:
+        problem = f"with it the conversation would have more than {MAX_HISTORY} items"
+        raise invalid(param, problem, "conversation_too_long")
 
 
 def refuse_equal_ids(
@@ -215,13 +229,19 @@ def has_text(stored: StoredItem, text: str | None) -> bool:
     """Whether the model sampled `text` in the stored item; None, for any, is always true.
 
     Reasoning comes back without its text where it was hidden, or where the client dropped it.
-    Arguments may come back formatted differently.
+    Arguments may come back formatted differently, and messages with links for citation markers.
     """
     if stored.message is None:
         return False
-    if text is not None and stored.item["type"] == "function_call":
-        return same_arguments(text, str(stored.message.content))
-    return text in (None, stored.message.content)
+    sampled = str(stored.message.content)
+    if text is None or text == sampled:
+        return True
+    match stored.item["type"]:
+        case "function_call":
+            return same_arguments(text, sampled)
+        case "message":
+            return same_cited_text(text, sampled)
+    return False
 
 
 def _normalise_item(value: Any, where: str) -> Item:

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from server.errors import InvalidRequest, NotFound
-from server.schemas.fields import label, mapping
+from server.schemas.fields import invalid, label, mapping
+from server.schemas.limits import MAX_CONVERSATION_BYTES, MAX_HISTORY
 from server.schemas.responses import CreateResponse
+from server.store.conversations.base import ConversationSize
 from server.store.responses.base import (
     UNFINISHED,
     PreviousNotFound,
@@ -87,6 +89,9 @@ async def _read_conversation(
 ) -> PriorTurns:
     if request.store is False:
         raise InvalidRequest("A response of a conversation is always stored.", param="store")
+    size = await store.conversations.size(owner, conversation)
+    if size is not None:
+        refuse_large_conversation(size, "conversation")
     read = await store.conversations.read(owner, conversation)
     if read is None:
         raise conversation_not_found(conversation, param="conversation")
@@ -97,3 +102,13 @@ async def _read_conversation(
 def conversation_not_found(conversation: str, *, param: str) -> NotFound:
     """The error for a conversation that the owner does not have."""
     return NotFound(f"Conversation with id '{conversation}' not found.", param=param)
+
+
+def refuse_large_conversation(size: ConversationSize, param: str) -> None:
+    """Raises InvalidRequest for a conversation that is too large to be read for each request."""
+    if size.bytes > MAX_CONVERSATION_BYTES or size.items > MAX_HISTORY:
+        problem = (
+            f"the conversation has more than {MAX_CONVERSATION_BYTES >> 20} MiB or "
+            f"{MAX_HISTORY} items"
+        )
+        raise invalid(param, problem, "conversation_too_long")

@@ -3,6 +3,7 @@
 Source: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,8 +13,7 @@ from server.replay.sealed_items import Unseal
 from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
 from server.schemas.fields import array, mapping, optional_string, string
 
-_FORMATS = (None, "unknown", SEAL_FORMAT)
-"""Details in other formats are the reasoning of another model."""
+_UNKNOWN = re.compile("(unknown)+")
 
 
 def reasoning_of(
@@ -30,7 +30,7 @@ def reasoning_of(
     listed = [] if value is None else array(value, f"{where}.reasoning_details")
     params = (f"{where}.reasoning_details.{index}" for index in range(len(listed)))
     read = [(param, mapping(item, param)) for param, item in zip(params, listed, strict=True)]
-    details = [(param, detail) for param, detail in read if detail.get("format") in _FORMATS]
+    details = [(param, detail) for param, detail in read if _may_be_ours(detail)]
     if read and not details:
         return []
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
@@ -40,6 +40,16 @@ def reasoning_of(
     if sealed and text in ("", join_texts(str(each.content) for each in sealed)):
         return sealed
     return [Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS)] if text else []
+
+
+def _may_be_ours(detail: dict[str, Any]) -> bool:
+    """Whether a detail has a format of this server. Others are the reasoning of another model.
+
+    Clients that join the deltas of a stream, as OpenAI's SDK does, join the formats too.
+    """
+    value = detail.get("format")
+    is_unknown = isinstance(value, str) and _UNKNOWN.fullmatch(value) is not None
+    return is_unknown or value in (None, SEAL_FORMAT)
 
 
 def _seals(details: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from server.generation.recording import Recorder
 from server.generation.runs import Run, WireEvent
 from server.ids import new_id
 from server.inbound.grammar import Constraint
-from server.inbound.responses import compile
+from server.inbound.responses import CompiledResponse, compile
 from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses.events import ResponsesOutbound
@@ -88,7 +88,7 @@ async def create(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
     sessions = compiled.sessions[0] if compiled.sessions else ()
-    outbound = _outbound(context, owner, request, response, plan, sessions)
+    outbound = _outbound(context, owner, request, response, plan, compiled)
     started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
     journal = ResponseJournal(
@@ -123,15 +123,16 @@ def _outbound(
     request: CreateResponse,
     response: dict[str, Any],
     plan: TurnPlan,
-    sessions: Sequence[ToolSession],
+    compiled: CompiledResponse,
 ) -> ResponsesOutbound:
     """What makes the events of the response. response: the object before its first token."""
+    sessions = compiled.sessions[0] if compiled.sessions else ()
     is_json = response["text"]["format"]["type"] != "text"
     include = frozenset(request.include or ())
     return ResponsesOutbound(
         response,
         plan,
-        hide_reasoning=context.settings.raw_reasoning == "hide",
+        hide_reasoning=compiled.hidden or context.settings.raw_reasoning == "hide",
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
         include=include,

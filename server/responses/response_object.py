@@ -3,6 +3,7 @@
 from typing import Any
 
 from server.inbound.echoed_tools import echoed_tools
+from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.options import effective_tier
 from server.inbound.responses import CompiledResponse
 from server.inbound.tools import Tools
@@ -40,10 +41,10 @@ def response_object(
         "instructions": request.instructions,
         "output": [],
         "tools": _echoed_tools(request.tools, compiled.tools),
-        "tool_choice": request.tool_choice or "auto",
+        "tool_choice": compiled.tool_choice.echo,
         "parallel_tool_calls": _value_or(request.parallel_tool_calls, True),
         "max_tool_calls": request.max_tool_calls,
-        "text": _text(request),
+        "text": _text(request, compiled.answer_format),
         "reasoning": _reasoning(request, compiled),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
@@ -76,19 +77,47 @@ def _value_or(value: bool | None, default: bool) -> bool:
 def _echoed_tools(tools: Any, read: Tools) -> list[dict[str, Any]]:
     nulls = {"description": None, "parameters": None, "strict": None}
     return [
-        {**nulls, **tool.get("function", tool), "type": "function"}
-        if tool["type"] == "function"
-        else tool
-        for tool in echoed_tools(tools, read)
+        {**nulls, **tool} if tool["type"] == "function" else tool
+        for tool in map(_flat, echoed_tools(tools, read))
     ]
 
 
-def _text(request: CreateResponse) -> dict[str, Any]:
-    text = request.text
-    form = (text and text.format) or {"type": "text"}
-    if form["type"] == "json_schema":
-        form = {"description": None, **form, "strict": bool(form.get("strict"))}
-    return {"format": form, "verbosity": (text and text.verbosity) or "medium"}
+def _flat(tool: dict[str, Any]) -> dict[str, Any]:
+    """The tool in the form of Responses; clients may send that of Chat."""
+    match tool["type"]:
+        case "function":
+            return {**tool.get("function", tool), "type": "function"}
+        case "custom":
+            own = {**tool.get("custom", tool), "type": "custom"}
+            form = own.get("format")
+            return own if not form else own | {"format": _flat_grammar(form)}
+        case "namespace":
+            return {**tool, "tools": [*map(_flat, tool["tools"])]}
+    return tool
+
+
+def _flat_grammar(form: dict[str, Any]) -> dict[str, Any]:
+    return {**form.get("grammar", form), "type": form["type"]}
+
+
+def _text(request: CreateResponse, answer_format: AnswerFormat | None) -> dict[str, Any]:
+    verbosity = (request.text and request.text.verbosity) or "medium"
+    return {"format": _format(answer_format), "verbosity": verbosity}
+
+
+def _format(answer_format: AnswerFormat | None) -> dict[str, Any]:
+    if answer_format is None:
+        return {"type": "text"}
+    declared = answer_format.declared
+    if declared is JSON_OBJECT:
+        return {"type": "json_object"}
+    return {
+        "type": "json_schema",
+        "name": declared.name,
+        "description": declared.description,
+        "schema": declared.schema,
+        "strict": bool(answer_format.strict),
+    }
 
 
 def _reasoning(request: CreateResponse, compiled: CompiledResponse) -> dict[str, Any]:

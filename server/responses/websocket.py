@@ -42,7 +42,7 @@ from server.outbound.responses.failure import status_of
 from server.outbound.responses.fold import DEFINING_EVENTS, fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
-from server.schemas.base import note_unknown, refuse
+from server.schemas.base import note_unknown
 from server.schemas.fields import mapping, optional_boolean
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import PreviousNotFound, StoredResponse
@@ -212,11 +212,11 @@ class Connection:
         """Send all events of a response. Returns the events that `fold` needs."""
         defining: dict[int, WireEvent] = {}
 
-        def encode(event: WireEvent) -> bytes:
+        def encode(event: WireEvent) -> tuple[bytes]:
             if event["type"] in DEFINING_EVENTS:
                 defining[event["sequence_number"]] = event
             # Copied because the bytes that orjson returns own a larger buffer of some kilobytes.
-            return b"%b" % orjson.dumps(_with_status(event))
+            return (b"%b" % orjson.dumps(_with_status(event)),)
 
         def wake() -> None:
             backlog.hold()
@@ -232,20 +232,21 @@ class Connection:
             limit=context.settings.max_unread,
             stored=stored if run.has_journal else None,
         ) as backlog:
-            while backlog.resume_at is None:
+            while True:
                 has_events.clear()
                 if events := backlog.take():
                     for event in events:
                         await self._websocket.send_text(event.decode())
-                elif run.done:
+                elif run.done or backlog.resume_at is not None:
                     break
                 else:
                     await has_events.wait()
-            else:
+            if backlog.resume_at is not None:
                 async with aclosing(backlog.rest()) as batches:
                     async for batch in batches:
                         for stored_event in batch:
-                            await self._websocket.send_text(encode(stored_event).decode())
+                            (text,) = encode(stored_event)
+                            await self._websocket.send_text(text.decode())
         return defining.values()
 
     async def _create(self, event: dict[str, Any]) -> StartedResponse:
@@ -255,7 +256,12 @@ class Connection:
         fields = {name: value for name, value in event.items() if name not in _TRANSPORT_FIELDS}
         is_small = threads.is_small(fields)
         request = await threads.run(partial(validate, fields, CreateResponse), small=is_small)
-        refuse("background", request.background)
+        if request.background:
+            raise InvalidRequest(
+                "A background response cannot be created over a WebSocket. Use HTTP for it.",
+                param="background",
+                code="unsupported_parameter",
+            )
         note_unknown(request, "Responses")
         return await create(
             self._context,

@@ -2,7 +2,7 @@
 
 import ast
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from inspect import cleandoc, getsource
 from itertools import islice, pairwise
@@ -128,14 +128,22 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
 def note_unknown(request: BaseModel, api: str) -> None:
     """Log the names of a request's unknown fields, each name once in a process, and no values.
 
-    Of each request the first `MAX_NAMED` names are logged, at most 64 characters of each, and the
-    number of the others.
+    Fields of nested models have dotted names. Of each request the first `MAX_NAMED` names are
+    logged, at most 64 characters of each, and the number of the others.
     """
-    extra = request.model_extra or {}
-    for field in islice(extra, MAX_NAMED):
+    unknown = _unknown_fields(request)
+    for field in islice(unknown, MAX_NAMED):
         _note(api, field[:_NAME_CHARACTERS])
-    if len(extra) > MAX_NAMED:
-        logger.info("a request has %d more unknown fields", len(extra) - MAX_NAMED)
+    if more := sum(1 for _ in unknown):
+        logger.info("a request has %d more unknown fields", more)
+
+
+def _unknown_fields(model: BaseModel, prefix: str = "") -> Iterator[str]:
+    for name in model.model_extra or ():
+        yield f"{prefix}{name}"
+    for name in type(model).model_fields:
+        if isinstance(nested := getattr(model, name), BaseModel):
+            yield from _unknown_fields(nested, f"{prefix}{name}.")
 
 
 def refuse(field: str, value: Any) -> None:

@@ -128,7 +128,7 @@ HostedTool = CodeInterpreterTool | WebSearchTool | McpTool
 class EchoedHostedTool(TypedDict):
     """A hosted tool as the server read it, with defaults and without secrets."""
 
-    type: str
+    type: Literal["code_interpreter", "mcp"] | SearchType
 
 
 @described

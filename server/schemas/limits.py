@@ -28,6 +28,15 @@ MAX_ITEMS = 1 << 15
 A message has at least four tokens, so a context has no more messages.
 """
 
+MAX_HISTORY = 2 * MAX_ITEMS
+"""Items of a conversation that a request continues, with the request's own.
+
+A context has less than half of them. Conversations that are truncated may have more than fits.
+"""
+
+MAX_CONVERSATION_BYTES = 1 << 26
+"""Bytes of JSON of a conversation to which more may be added. Each request reads all of it."""
+
 MAX_TOOLS = 4096
 """Tools of a request, with those in namespaces. A declaration has more than 32 tokens."""
 

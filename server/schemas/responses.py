@@ -29,12 +29,16 @@ class ConversationId(TypedDict):
 
 
 class Reasoning(WireModel):
-    """Options of the reasoning. `max_tokens` is an extension of OpenRouter."""
+    """Options of the reasoning. `max_tokens`, `enabled` and `exclude` are OpenRouter's."""
 
     effort: Label | None = None
     """`none`, `low` (also `minimal`), `medium` (the default) or `high` (also `xhigh`, `max`)."""
     max_tokens: Annotated[Any, Described(int | None)] = None
     """The most tokens of reasoning, from 0 on."""
+    enabled: bool | None = None
+    """False: as the effort `none`."""
+    exclude: bool | None = None
+    """True: the model reasons, and the answer does not show it."""
     summary: Literal["auto", "concise", "detailed"] | None = None
     """How long summaries of the reasoning are, where the server makes any. Null: none."""
     generate_summary: Literal["auto", "concise", "detailed"] | None = None

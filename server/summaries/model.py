@@ -15,7 +15,7 @@ from server.summaries.base import (
     as_title,
 )
 from server.summaries.policy import Policy
-from server.summaries.prompt import MOST_TEXT, SummaryPrompt, prompt
+from server.summaries.prompt import MOST_ANSWER, MOST_TEXT, SummaryPrompt, prompt
 from server.summaries.screening import finding
 
 WITHHELD = "**A step is not shown**"
@@ -83,6 +83,8 @@ def _answer(completion: Completion) -> tuple[str, str] | None:
         value = None
     match value:
         case {"verdict": "show", "title": str(title), "text": str(body)} if as_title(title):
+            if len(title) + len(body) > MOST_ANSWER:
+                raise SummaryFailed("the summariser's answer is too long", completion.usage)
             return _encodable(title), _encodable(body)
         case {"verdict": "withhold"}:
             return None

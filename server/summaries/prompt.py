@@ -14,6 +14,8 @@ MOST_EARLIER = 4
 """Earlier parts in one request."""
 MOST_TEXT: Mapping[Detail, int] = {"concise": 240, "auto": 480, "detailed": 1200}
 """Characters of a part without its title."""
+MOST_ANSWER = 6_000
+"""Characters of title and text that are screened. An answer with more is not used."""
 MOST_TOKENS: Mapping[Detail, int] = {"concise": 160, "auto": 256, "detailed": 512}
 """Tokens of the model's answer."""
 

@@ -13,7 +13,7 @@ MOST_QUOTED = 15
 _CONTROL = re.compile(r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f]")
 _LINK = re.compile(
     r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<!--|"
-    r"<\s*/?\s*(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
+    r"<\s*(?:/\s*)?(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
 )
 """Links, and the beginnings of tags that reach out, run or hide what follows them."""
 _ELEMENTS = """\
@@ -38,9 +38,12 @@ _TAG = re.compile(
     r"|/?[bipqsu](?:\s*/?|[\s/][^<>=]*=[^<>]*)>"
     r"|[a-z][^<>]*[\s/]on[a-z]+\s*=)"
 )
+# The first `eyj` of a run of word characters is the one with the most of them after it. The others
+# are not tried, which would take quadratic time.
 _KEY = re.compile(
     r"\b(?:(?:sk|pk|rk)-[\w-]{8}|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"
-    r"|(?:akia|asia)[a-z0-9]{12}|aiza[\w-]{20}|eyj[\w-]{10,}\.)|-----begin ",
+    r"|(?:akia|asia)[a-z0-9]{12}|aiza[\w-]{20})|(?<![\w-])(?>[\w-]*?\beyj)[\w-]{10,}+\."
+    r"|-----begin ",
     re.IGNORECASE,
 )
 

@@ -1,8 +1,12 @@
 """The texts that a summary must not quote: instructions and results of tools."""
 
 import re
+import threading
 import unicodedata
+from collections import deque
 from collections.abc import Iterable, Iterator
+
+from server import threads
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
@@ -80,11 +84,13 @@ def _is_distinctive(term: str) -> bool:
 class Sources:
     """Instructions and results of tools, and what a summary has in common with them.
 
-    Adding a text is cheap. The first check after it reads the text as a whole.
+    Adding a text is cheap. The first check after it reads the text as a whole. Several threads may
+    check at once, while another one adds texts.
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._unread = [*texts]
+        self._unread = deque(texts)
+        self._reading = threading.Lock()
         self._read: list[str] = []
         self._runs: list[str] = []
         self.size = sum(map(len, self._unread))
@@ -114,11 +120,19 @@ class Sources:
         return any(term in text for text in self._read)
 
     def _read_all(self) -> None:
-        while self._unread:
-            text = plain(self._unread[-1])
-            self._read.append(text)
-            self._runs.append(spaced(words(text)))
-            self._unread.pop()
+        if not self._unread:
+            return
+        with threads.waiting():
+            self._reading.acquire()
+        try:
+            while self._unread:
+                text = plain(self._unread[0])
+                self._read.append(text)
+                self._runs.append(spaced(words(text)))
+                # Last, as a check that finds no unread text does not wait.
+                self._unread.popleft()
+        finally:
+            self._reading.release()
 
 
 def _is_short(run: str, length: int) -> bool:

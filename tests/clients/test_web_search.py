@@ -44,6 +44,11 @@ def answer(text: str) -> str:
 
 
 SCRIPT = [
+    {
+        "prompt_contains": json.dumps({"id": PAGE}),
+        "completion": answer("Here【0†L0-L2】 and there【0†L0-L2】."),
+    },
+    {"prompt_contains": "Twice?", "completion": call("open", id=PAGE)},
     {"prompt_contains": "[1] ", "completion": answer("𝒳 It searches a folder【1†L0-L2】.")},
     {"prompt_contains": "[0] ", "completion": call("open", id=0)},
     {"prompt_contains": "Where?", "completion": call("search", query=QUERY)},
@@ -124,8 +129,19 @@ def test_a_streamed_chat_completion_with_web_search_options(client: OpenAI) -> N
         choice.delta.to_dict() for chunk in stream for choice in chunk.choices
     ]
     assert "".join(delta.get("content") or "" for delta in deltas) == TEXT
-    cited = [delta for delta in deltas if "annotations" in delta]
-    assert [(each["content"], each["annotations"]) for each in cited] == [(LINK, [CHAT_CITATION])]
+    assert [each for each in deltas if "annotations" in each] == [{"annotations": [CHAT_CITATION]}]
+
+
+def test_the_sdk_joins_a_stream_with_two_citations(client: OpenAI) -> None:
+    question: Any = [{"role": "user", "content": "Twice?"}]
+    with client.chat.completions.stream(
+        model=MODEL, messages=question, extra_body={"web_search_options": {}}
+    ) as stream:
+        message: Any = stream.get_final_completion().choices[0].message
+    assert message.content == f"Here {LINK} and there {LINK}."
+    cited = [each.url_citation for each in message.annotations]
+    links = [message.content[each.start_index : each.end_index] for each in cited]
+    assert links == [LINK, LINK]
 
 
 # Other clients

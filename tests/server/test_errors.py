@@ -52,7 +52,7 @@ def test_the_body_is_openais_error_object() -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "code"),
     [
-        (InvalidRequest, 400, None),
+        (InvalidRequest, 400, "invalid_value"),
         (ContextLengthExceeded, 400, "context_length_exceeded"),
         (AuthenticationFailed, 401, "invalid_api_key"),
         (Forbidden, 403, "origin_not_allowed"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from server import threads
+from server.encoding.json_pieces import EncodedArray
 from server.threads import (
     MOST_SMALL,
     SWITCH_SECONDS,
@@ -161,6 +162,14 @@ def test_small_ends_at_the_limit(most: Any, more: Any) -> None:
 )
 def test_many_values_and_much_text_are_large_at_any_depth(value: Any) -> None:
     assert not is_small(value)
+
+
+def test_encoded_arrays_are_as_large_as_their_bytes() -> None:
+    values = EncodedArray()
+    values.add(["x" * 100])
+    assert is_small({"logprobs": values})
+    values.add(["x" * MOST_SMALL])
+    assert not is_small({"logprobs": values})
 
 
 def test_depth_is_no_matter() -> None:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from server import threads
+from server.encoding.json_pieces import in_pieces, joined
 from server.errors import APIError
 from server.generation.runs import Encode, Run, WireEvent
 from server.http.answers import sse
@@ -27,7 +28,32 @@ CLIENT_CLOSED_REQUEST = 499
 
 def json_response(body: Any, status: int = 200) -> Response:
     """`body` as compact UTF-8 JSON."""
-    return Response(orjson.dumps(body), status_code=status, media_type=_JSON)
+    return _response(in_pieces(body), status)
+
+
+def _response(pieces: Sequence[bytes], status: int = 200) -> Response:
+    if len(pieces) == 1:
+        return Response(pieces[0], status_code=status, media_type=_JSON)
+    return _LargeResponse(pieces, status)
+
+
+class _LargeResponse(Response):
+    """Sends JSON in parts. Other work runs between them."""
+
+    media_type = _JSON
+
+    def __init__(self, pieces: Sequence[bytes], status: int) -> None:
+        super().__init__(None, status, {"content-length": str(sum(map(len, pieces)))})
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI interface."""
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await send({"type": "http.response.start", **head})
+        for part in joined(self._pieces):
+            await send({"type": "http.response.body", "body": part, "more_body": True})
+            await asyncio.sleep(0)
+        await send({"type": "http.response.body", "body": b""})
 
 
 def error_response(error: APIError) -> Response:
@@ -59,6 +85,7 @@ async def respond(
     stream: bool,
     encode: Encode,
     fold: Fold,
+    reads_history: bool = False,
     limit: int = MAX_UNREAD,
     stored: Stored | None = None,
 ) -> Response:
@@ -66,7 +93,8 @@ async def respond(
 
     Raises the run's APIError if it failed and `stream` is False. A foreground run is cancelled when
     its client disconnects. The run is stored in the request's state, because the status of a
-    stream does not show how it ended. limit, stored: as in RunStream.
+    stream does not show how it ended. reads_history: `fold` reads more than the events, of any
+    size. limit, stored: as in RunStream.
     """
     request.state.run = run
     if stream:
@@ -75,9 +103,8 @@ async def respond(
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
-    small = len(run.events) <= threads.MOST_EVENTS
-    body = await threads.run(lambda: orjson.dumps(fold(run.events)), small=small)
-    return Response(body, media_type=_JSON)
+    small = not reads_history and len(run.events) <= threads.MOST_EVENTS
+    return _response(await threads.run(lambda: in_pieces(fold(run.events)), small=small))
 
 
 async def _finish_unless_disconnected(run: Run, request: Request) -> bool:

@@ -4,6 +4,9 @@ While a client does not read, its events are taken from the run, encoded, and bu
 limit they are dropped if the store has them, and the rest is read from the store once the client
 reads again. An answer that is not stored ends with an error, which frees its slot; the client can
 still read the buffered events.
+
+An event in several pieces is large for its arrays, which the run's other events share. It does not
+count towards the limit, and is not copied.
 """
 
 import logging
@@ -11,6 +14,7 @@ from array import array
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 
 from server.errors import ClientTooSlow
 from server.generation.runs import Encode, Reader, Run, Wake, WireEvent
@@ -38,15 +42,31 @@ class _Block:
     def __init__(self, events: Sequence[bytes]) -> None:
         self._sizes = array("I", map(len, events))
         self._data = b"".join(events)
+        self.size = len(self._data)
 
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def events(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes]:
         start = 0
         for size in self._sizes:
             yield self._data[start : start + size]
             start += size
+
+
+class _LargeEvent:
+    """An event in several pieces."""
+
+    size = 0
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = pieces
+
+    def __len__(self) -> int:
+        return 1
+
+    def pieces(self) -> Sequence[bytes]:
+        return self._pieces
 
 
 class Backlog:
@@ -63,7 +83,8 @@ class Backlog:
         self._encode = encode
         self._limit = limit
         self._stored = stored
-        self._blocks: deque[_Block] = deque()
+        self._begun: deque[bytes] = deque()  # pieces of events that are not waiting any more
+        self._blocks: deque[_Block | _LargeEvent] = deque()
         self._last: list[bytes] = []
         self._last_size = 0
         self._size = 0
@@ -76,18 +97,30 @@ class Backlog:
             self._cut_off()
 
     def take(self) -> Sequence[bytes]:
-        """The next events, encoded; empty if there are none. Raises errors of the encoding."""
+        """The next pieces of encoded events; empty if there are none.
+
+        Without `has_more`, the last of them ends an event. Raises errors of the encoding.
+        """
         if self._failure is not None:
             raise self._failure
-        if self._size:
+        if self._begun:
+            return self._take_begun()
+        if self._blocks or self._last:
             return self._take_waiting()
         taken = self._reader.take(EVENTS_AT_ONCE)
         if len(taken) == 1:
-            # The common case, optimized.
-            self.has_more = False
-            return (self._encode(taken[0]),)
-        self.has_more = len(taken) == EVENTS_AT_ONCE
-        return [*map(self._encode, taken)]
+            pieces = self._encode(taken[0])
+            if len(pieces) == 1:
+                # The common case, optimized.
+                self.has_more = False
+                return pieces
+        else:
+            pieces = [*chain.from_iterable(map(self._encode, taken))]
+            if sum(map(len, pieces)) < BYTES_AT_ONCE:
+                self.has_more = len(taken) == EVENTS_AT_ONCE
+                return pieces
+        self._begun.extend(pieces)
+        return self._take_begun()
 
     def hold(self) -> None:
         """Buffer new events for a client that does not read now. `take` raises errors of this."""
@@ -106,22 +139,36 @@ class Backlog:
         assert self.resume_at is not None
         return self._stored(self.resume_at)
 
-    def _append(self, encoded: bytes) -> None:
-        self._last.append(encoded)
-        self._last_size += len(encoded)
-        self._size += len(encoded)
+    def _append(self, pieces: Sequence[bytes]) -> None:
+        if len(pieces) > 1:
+            self._end_block()
+            self._blocks.append(_LargeEvent(pieces))
+            return
+        self._last += pieces
+        self._last_size += len(pieces[0])
+        self._size += len(pieces[0])
         if self._last_size >= BYTES_AT_ONCE:
+            self._end_block()
+
+    def _end_block(self) -> None:
+        if self._last:
             self._blocks.append(_Block(self._last))
             self._last, self._last_size = [], 0
 
     def _take_waiting(self) -> Sequence[bytes]:
-        self.has_more = True
-        if self._blocks:
-            taken = [*self._blocks.popleft().events()]
-            self._size -= sum(map(len, taken))
-            return taken
-        taken = self._last
-        self._drop_waiting()
+        self._end_block()
+        block = self._blocks.popleft()
+        self._size -= block.size
+        self._begun.extend(block.pieces())
+        return self._take_begun()
+
+    def _take_begun(self) -> Sequence[bytes]:
+        taken: list[bytes] = []
+        size = 0
+        while self._begun and size < BYTES_AT_ONCE:
+            taken.append(self._begun.popleft())
+            size += len(taken[-1])
+        self.has_more = bool(self._begun or self._blocks or self._last or self._reader.waiting)
         return taken
 
     def _drop_waiting(self) -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from itertools import chain
 from time import monotonic
 
 from sse_starlette import EventSourceResponse
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from server.encoding.json_pieces import joined
 from server.generation.runs import Encode, Run
 from server.http.answers.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
 from server.http.answers.eager_coroutine import Suspended, run_until_suspended
@@ -151,12 +153,10 @@ class _Writer:
                 raise self._failure
             if self._blocked is not None:
                 await self._go_on(self._blocked)
-            elif self._backlog.resume_at is not None:
-                return
             elif self._backlog.has_more or (self._delayed is not None and self._run.done):
                 await asyncio.sleep(0)
                 self.push()
-            elif self._run.done:
+            elif self._backlog.resume_at is not None or self._run.done:
                 return
             else:
                 await self._attention.wait()
@@ -196,7 +196,9 @@ class _Writer:
             if self._blocked is not None:
                 self._backlog.hold()
             elif self._failure is None:
-                body = b"".join(self._backlog.take()) + comment
+                body = b"".join(self._backlog.take())
+                if not self._backlog.has_more:  # else it may be within an event
+                    body += comment
                 if body:
                     self._written_at = monotonic()
                     message = {"type": "http.response.body", "body": body, "more_body": True}
@@ -239,7 +241,8 @@ def stream_batches(events: Batches, encode: Encode) -> Response:
 async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:
     try:
         async for batch in events:
-            yield b"".join(map(encode, batch))
+            for part in joined(chain.from_iterable(map(encode, batch))):
+                yield part
         yield DONE
     finally:
         await events.aclose()

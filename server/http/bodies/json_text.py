@@ -50,7 +50,16 @@ def validate(value: Any, schema: type[M]) -> M:
         param = ".".join(str(part) for part in first["loc"]) or None
         where = f" for '{param}'" if param else ""
         problem = _JSON_MESSAGES.get(first["type"], first["msg"])
-        raise InvalidRequest(f"Invalid value{where}: {problem}.", param=param) from None
+        raise InvalidRequest(
+            f"Invalid value{where}: {problem}.", param=param, code=_code(first["type"])
+        ) from None
+
+
+def _code(kind: str) -> str | None:
+    """The code of an error of pydantic; None for the default."""
+    if kind == "missing":
+        return "missing_required_parameter"
+    return "invalid_type" if kind.endswith("_type") else None
 
 
 # Messages for errors that pydantic describes with Python's types.

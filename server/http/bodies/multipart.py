@@ -141,7 +141,9 @@ class _Reader:
         if not self._ended:
             raise _broken()
         if self._filename is None:
-            raise InvalidRequest(f"The form has no part '{FILE}'.", param=FILE)
+            raise InvalidRequest(
+                f"The form has no part '{FILE}'.", param=FILE, code="missing_required_parameter"
+            )
         fields = {name: value.decode("utf-8", "replace") for name, value in self._fields.items()}
         return Form(self._filename, fields)
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
 from harmony.tools import FUNCTIONS
@@ -105,7 +107,7 @@ class ChatOutbound:
         self._render_options = options
         self._content = Content() if citations is None else CitedContent(citations)
         self._citations = citations
-        self._withheld: list[dict[str, Any]] = []  # the logprobs of withheld text
+        self._withheld: list[orjson.Fragment] = []  # the logprobs of withheld text
         self._reasoning = Reasoning(alias=options.alias)
         self._details = 0
         self._calls = 0
@@ -160,8 +162,8 @@ class ChatOutbound:
         return []
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """The error in OpenAI's form."""
-        return [error.body()]
+        """The annotations of the links so far, and the error in OpenAI's form."""
+        return [*self._annotation_chunks(), error.body()]
 
     def cancel(self) -> list[WireEvent]:
         """No events: the API has none for a cancelled completion."""
@@ -258,7 +260,17 @@ class ChatOutbound:
         if self._render_options.show_ids:
             last["prompt_token_ids"] = event.prompt_token_ids
             last["choices"][0]["token_ids"] = event.token_ids
-        return [last]
+        return [*self._annotation_chunks(), last]
+
+    def _annotation_chunks(self) -> list[WireEvent]:
+        """The chunk with the annotations of all links, if there are any.
+
+        It is a single one: an annotation has no `index`, without which OpenAI's SDK cannot join the
+        lists of several deltas.
+        """
+        if not isinstance(self._content, CitedContent) or not self._content.annotations:
+            return []
+        return [self._chunk({"annotations": self._content.annotations})]
 
     def _finish_reason(self, event: TurnFinished) -> str:
         if event.reason == "length":
@@ -282,7 +294,7 @@ class ChatOutbound:
         return {**self._shared, "choices": [choice]}
 
 
-def _logprobs(entries: list[dict[str, Any]]) -> dict[str, Any]:
+def _logprobs(entries: list[orjson.Fragment]) -> dict[str, Any]:
     return {"content": entries, "refusal": None}
 
 

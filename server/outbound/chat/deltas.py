@@ -60,15 +60,15 @@ class Content(JoinedText):
 
 
 class CitedContent(JoinedText):
-    """`content` whose citation markers become links with annotations.
+    """`content` whose citation markers become links.
 
-    The annotation is in the delta of its link. Source of `annotations` in deltas:
-    https://openrouter.ai/docs/features/web-search
+    annotations: those of all links so far.
     """
 
     def __init__(self, citations: CitationRewriter) -> None:
         super().__init__()
         self.is_empty = True
+        self.annotations: list[dict[str, Any]] = []
         self._citations = citations
 
     def deltas(self, text: str) -> list[Delta]:
@@ -86,14 +86,12 @@ class CitedContent(JoinedText):
     def _deltas(self, pieces: Sequence[CitedText]) -> list[Delta]:
         if pieces:
             self.is_empty = False
-        return [_cited_delta(piece) for piece in pieces]
-
-
-def _cited_delta(piece: CitedText) -> Delta:
-    if piece.citation is None:
-        return {"content": piece.text}
-    annotation = {"type": "url_citation", "url_citation": url_fields(piece.citation)}
-    return {"content": piece.text, "annotations": [annotation]}
+        self.annotations += (
+            {"type": "url_citation", "url_citation": url_fields(piece.citation)}
+            for piece in pieces
+            if piece.citation is not None
+        )
+        return [{"content": piece.text} for piece in pieces]
 
 
 class Reasoning(JoinedText):

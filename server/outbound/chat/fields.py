@@ -7,8 +7,6 @@ not request it; a fold always reads it.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from server.generation.runs import Encode, WireEvent
 from server.generation.turn_events import Usage
 from server.outbound.encoding import unnamed
@@ -53,6 +51,6 @@ def encoder(*, include_usage: bool) -> Encode:
     return unnamed if include_usage else _unnamed_except_usage
 
 
-def _unnamed_except_usage(chunk: WireEvent) -> bytes:
+def _unnamed_except_usage(chunk: WireEvent) -> Sequence[bytes]:
     # Without `include_usage`, no other chunk has the field.
-    return b"" if "usage" in chunk else b"data: %s\n\n" % orjson.dumps(chunk)
+    return (b"",) if "usage" in chunk else unnamed(chunk)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from server.encoding.json_pieces import EncodedArray
 from server.generation.runs import WireEvent
 from server.outbound.chat.deltas import reasoning_detail
 from server.schemas.chat import ALIAS, TEXT_DETAIL
@@ -34,7 +35,7 @@ class _Choice:
         self._alias = False
         self._calls: dict[int, _Call] = {}
         self._legacy: _Call | None = None
-        self._logprobs: list[dict[str, Any]] | None = None
+        self._logprobs: EncodedArray | None = None
         self._last_chunk_fields: dict[str, Any] = {"finish_reason": None}
 
     def add(self, choice: dict[str, Any]) -> None:
@@ -57,8 +58,8 @@ class _Choice:
             self._legacy = self._legacy or _Call()
             self._legacy.add({"function": part})
         if choice["logprobs"] is not None:
-            self._logprobs = self._logprobs or []
-            self._logprobs += choice["logprobs"]["content"]
+            self._logprobs = self._logprobs or EncodedArray()
+            self._logprobs.add(choice["logprobs"]["content"])
         if choice["finish_reason"] is not None:
             self._last_chunk_fields = {
                 key: choice[key] for key in _LAST_CHUNK_FIELDS if key in choice

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from server.encoding.json_pieces import EncodedArray
 from server.errors import ServerFailed
 from server.generation.runs import WireEvent
 from server.outbound.responses.failure import error_event
@@ -98,11 +99,12 @@ def _body(
         case "reasoning":
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:
-            logprobs = [entry for event in deltas for entry in event["logprobs"]]
+            logprobs = EncodedArray()
+            logprobs.add(entry for event in deltas for entry in event["logprobs"])
             part = {
                 "type": "output_text",
                 "text": text,
                 "annotations": list(annotations),
-                "logprobs": logprobs,
+                "logprobs": logprobs or [],
             }
             return {"content": [part]}

@@ -8,9 +8,12 @@ have events of their own between the first and the last of these.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import orjson
+
 from adapters.base import TokenLogprobs
 from harmony.events import Header
 from harmony.messages import Channel
+from server.encoding.json_pieces import EncodedArray
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.generation.turn_events import SummaryWritten
@@ -21,6 +24,9 @@ from server.outbound.responses.file_citations import file_citations
 from server.outbound.summary_parts import SummaryParts
 from server.schemas.items import ItemStatus
 from server.tools.base import CreatedFile
+
+FINAL_ANSWER = "final_answer"
+"""The phase of a message in the final channel."""
 
 
 class OutputItem(Protocol):
@@ -45,7 +51,10 @@ class OutputItem(Protocol):
 
 
 class TextItem:
-    """A message with one `output_text` part, whose text may be empty. It cites `files`."""
+    """A message with one `output_text` part, whose text may be empty. It cites `files`.
+
+    Only an answer shows logprobs: they are those of the final channel, as in Chat.
+    """
 
     def __init__(self, index: int, phase: str, files: Sequence[CreatedFile] = ()) -> None:
         self.id = new_id("msg")
@@ -54,7 +63,7 @@ class TextItem:
         self._phase = phase
         self._position = {"item_id": self.id, "output_index": index, "content_index": 0}
         self._text: list[str] = []
-        self._logprobs: list[dict[str, Any]] = []
+        self._logprobs = EncodedArray()
         self._annotations: list[dict[str, Any]] = []
 
     def open(self) -> list[WireEvent]:
@@ -67,8 +76,10 @@ class TextItem:
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text."""
         self._text.append(text)
-        new_logprobs = logprob_entries(logprobs) if logprobs else []
-        self._logprobs += new_logprobs
+        new_logprobs: list[orjson.Fragment] = []
+        if logprobs and self._phase == FINAL_ANSWER:
+            new_logprobs = logprob_entries(logprobs)
+            self._logprobs.add(new_logprobs)
         return [
             {
                 "type": "response.output_text.delta",
@@ -99,7 +110,7 @@ class TextItem:
             "type": "output_text",
             "text": "".join(self._text),
             "annotations": list(self._annotations),
-            "logprobs": list(self._logprobs),
+            "logprobs": self._logprobs or [],
         }
 
     def _item(self, status: ItemStatus, content: list[dict[str, Any]]) -> dict[str, Any]:
@@ -272,7 +283,7 @@ def output_item(
     if header.channel is Channel.ANALYSIS:
         return HiddenReasoningItem(index) if hide_reasoning else ReasoningItem(index)
     is_final = header.channel is Channel.FINAL
-    phase = "final_answer" if is_final else "commentary"
+    phase = FINAL_ANSWER if is_final else "commentary"
     cited = files if is_final else ()
     if citations is None:
         return TextItem(index, phase, cited)

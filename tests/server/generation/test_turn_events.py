@@ -265,6 +265,12 @@ def test_tokens_of_a_stop_string_have_no_logprobs_in_the_answer() -> None:
     assert logprobs_of(events) == [(first,)]
 
 
+def test_withheld_tokens_that_become_a_stop_string_have_no_logprobs_in_the_answer() -> None:
+    first = -header_tokens(ANSWER)
+    events = read(f"{ANSWER}x a a b<|return|>", stop=(" a b",), logprobs=True)
+    assert logprobs_of(events) == [(first,), (first - 1,)]
+
+
 def test_without_logprobs_there_are_none() -> None:
     assert set(logprobs_of(read(f"{ANSWER}one two<|return|>"))) == {()}
 

@@ -482,6 +482,23 @@ def test_what_a_hosted_tool_shows_is_not_kept_with_its_grammar() -> None:
     assert shown() is None
 
 
+class Examples(list[Any]):
+    """A part of a schema; other than a list's, its end can be seen."""
+
+
+def test_large_schemas_leave_the_cache_before_many_are_in_it() -> None:
+    kept = []
+    for number in range(150):
+        examples = Examples([{}] * 20_000)
+        kept.append(weakref.ref(examples))
+        schema = {"type": "object", "properties": {"a": {"minimum": number, "examples": examples}}}
+        constrain(constraint_request([F | {"parameters": schema}]), NEEDED)
+    del examples, schema
+    gc.collect()
+    assert kept[0]() is None
+    assert kept[-1]() is not None
+
+
 def test_a_result_that_ran_out_of_time_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     request = constraint_request([F | {"name": "hurried"}, G | {"parameters": UNCOMPILABLE}])
     with monkeypatch.context() as patch:

@@ -23,11 +23,13 @@ from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
 from server.inbound.responses import CompiledResponse
+from server.replay import items
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import StoredItem, StoredResponse
 from server.store.responses.memory import MemoryStore
+from tests.stored import put
 
 NEEDED = Masking("needed")
 SEALER = Sealer()
@@ -65,8 +67,9 @@ async def with_previous() -> MemoryStore:
     content = [{"type": "output_text", "text": "Hello."}]
     item = {"type": "message", "id": "msg_2", "role": "assistant", "content": content}
     response = {"id": "resp_1", "status": "completed", "instructions": "Old."}
-    await store.put(
-        StoredResponse("a", response, "2025-12-31", (), (question,), (StoredItem(item, SAMPLED),))
+    await put(
+        store,
+        StoredResponse("a", response, "2025-12-31", (), (question,), (StoredItem(item, SAMPLED),)),
     )
     return store
 
@@ -138,8 +141,9 @@ async def test_a_required_tool_choice_is_enforced() -> None:
     assert error.param == "tool_choice"
 
 
-async def test_without_effort_the_final_header_is_prefilled() -> None:
-    plan = (await compiled(reasoning={"effort": "none"})).plan
+@pytest.mark.parametrize("fields", [{"effort": "none"}, {"enabled": False}])
+async def test_without_effort_the_final_header_is_prefilled(fields: dict[str, Any]) -> None:
+    plan = (await compiled(reasoning=fields)).plan
     assert plan.prefill == tuple(encode_with_control("<|channel|>final<|message|>"))
 
 
@@ -331,15 +335,38 @@ async def test_small_input_is_compared_in_the_event_loop(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("items", "parts", "at_once"), [(2, 2, True), (1000, 1, False), (1, 1000, False)]
+    ("count", "parts", "at_once"), [(2, 2, True), (1000, 1, False), (1, 1000, False)]
 )
 async def test_a_large_history_is_compared_in_another_thread(
-    monkeypatch: pytest.MonkeyPatch, items: int, parts: int, at_once: bool
+    monkeypatch: pytest.MonkeyPatch, count: int, parts: int, at_once: bool
 ) -> None:
-    store = await store_with(items, parts)
+    store = await store_with(count, parts)
     used = comparing_threads(monkeypatch)
     await compiled(store, previous_response_id="resp_1")
     assert (used == [threading.get_ident()]) is at_once
+
+
+@pytest.mark.parametrize(("count", "at_once"), [(2, True), (3000, False)])
+async def test_the_ids_of_many_items_are_compared_in_another_thread(
+    monkeypatch: pytest.MonkeyPatch, count: int, at_once: bool
+) -> None:
+    used: list[int] = []
+    monkeypatch.setattr(
+        items, "refuse_equal_ids", lambda received, *_: used.append(threading.get_ident())
+    )
+    await compiled(await store_with(count, 1), previous_response_id="resp_1")
+    assert (used[-1] == threading.get_ident()) is at_once
+
+
+async def test_a_conversation_with_too_many_items_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(items, "MAX_HISTORY", 3)
+    store = await store_with(2, 1)
+    await compiled(store, previous_response_id="resp_1")
+    two = [{"role": "user", "content": "hi"}] * 2
+    error = await refused(store=store, input=two, previous_response_id="resp_1")
+    assert (error.param, error.code) == ("input", "conversation_too_long")
 
 
 async def test_a_large_referenced_item_is_compared_in_another_thread(
@@ -351,13 +378,13 @@ async def test_a_large_referenced_item_is_compared_in_another_thread(
     assert threading.get_ident() not in used
 
 
-async def store_with(items: int, parts: int) -> MemoryStore:
-    """A store with a response of `items` items, each with `parts` parts."""
+async def store_with(count: int, parts: int) -> MemoryStore:
+    """A store with a response of `count` items, each with `parts` parts."""
     content = [{"type": "input_text", "text": ""}] * parts
     stored = StoredItem({"type": "message", "id": "msg_1", "role": "user", "content": content})
     response = {"id": "resp_1", "status": "completed"}
     store = MemoryStore()
-    await store.put(StoredResponse("a", response, "2025-12-31", (), (stored,) * items, ()))
+    await put(store, StoredResponse("a", response, "2025-12-31", (), (stored,) * count, ()))
     return store
 
 

@@ -17,6 +17,7 @@ from server.app import PUBLIC_ENDPOINTS, create_app
 from server.errors import APIError
 from server.openapi import operations
 from server.openapi.document_bytes import describe
+from server.openapi.examples import ANSWERS
 from server.replay.unsupported_items import KINDS
 from server.schemas.base import WireModel
 from server.schemas.chat import CreateChatCompletion
@@ -25,6 +26,7 @@ from server.settings import Settings
 from tests.server.openapi_document import DOCUMENT
 
 METHODS = {"get", "head", "post", "delete"}
+RESPONSE = ANSWERS["createResponse"]
 
 
 def test_it_is_a_valid_document() -> None:
@@ -201,6 +203,12 @@ def test_an_operation_with_a_body_has_an_example(operation: operations.Operation
         ("CreateChatCompletion", {"model": "m", "messages": [], "response_format": "json"}),
         ("Detokenize", {"tokens": ["x"]}),
         ("Error", {"error": "x"}),
+        ("Response", {**RESPONSE, "tools": [{"type": "function", "function": {"name": "f"}}]}),
+        ("Response", {**RESPONSE, "tools": [{"type": "custom", "custom": {"name": "c"}}]}),
+        ("Response", {**RESPONSE, "tools": [{"type": "file_search"}]}),
+        ("Response", {**RESPONSE, "tool_choice": "sometimes"}),
+        ("Response", {**RESPONSE, "tool_choice": {"type": "function", "function": {"name": "f"}}}),
+        ("Response", {**RESPONSE, "tool_choice": {"type": "allowed_tools", "tools": []}}),
     ],
 )
 def test_a_schema_refuses_what_the_server_does_not_take(name: str, value: Any) -> None:

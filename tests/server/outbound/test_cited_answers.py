@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import orjson
 import pytest
 
 from adapters.base import TokenLogprobs
@@ -96,9 +97,13 @@ def test_every_split_gives_the_same_answer(seed: int) -> None:
 def test_every_token_keeps_its_logprobs() -> None:
     split = message("A", "【1†", "L1】", "【9†", "L1】", logprobs=True)
     (part,) = fold(play(responses(), [*split, END]))["output"][0]["content"]
-    assert (part["text"], len(part["logprobs"])) == (f"A {ONE}", 5)
+    assert (part["text"], len(encoded_and_read(part["logprobs"]))) == (f"A {ONE}", 5)
     (choice,) = fold_chat(play(chat(), [*split, END]))["choices"]
-    assert len(choice["logprobs"]["content"]) == 5
+    assert len(encoded_and_read(choice["logprobs"]["content"])) == 5
+
+
+def encoded_and_read(value: Any) -> Any:
+    return orjson.loads(orjson.dumps(value))
 
 
 def test_an_answer_of_an_unknown_marker_alone_is_empty() -> None:
@@ -137,3 +142,12 @@ def test_ranges_in_chat_count_the_message_before() -> None:
     shown = choice["message"]
     (link,) = (each["url_citation"] for each in shown["annotations"])
     assert shown["content"][link["start_index"] : link["end_index"]] == ONE
+
+
+def test_an_answer_of_chat_that_fails_has_the_annotations_of_its_links() -> None:
+    out = chat()
+    play(out, message("A【1†L1】"))
+    annotations, error = out.fail(ServerFailed("broken"))
+    ((link,),) = [choice["delta"]["annotations"] for choice in annotations["choices"]]
+    assert link["url_citation"]["url"] == URLS[1]
+    assert error["error"]["message"] == "broken"

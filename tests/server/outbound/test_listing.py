@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from server.outbound.listing import paginate
+from server.outbound.listing import complete_item, paginate
 from server.schemas.paging import Paging
 
 
@@ -45,3 +45,28 @@ def test_paging_ends_even_if_ids_repeat(order: Any) -> None:
         if not shown["has_more"]:
             break
     assert collected == (["a", "b", "d"] if order == "asc" else ["d", "b", "a"])
+
+
+@pytest.mark.parametrize(
+    ("sent", "summary", "content"),
+    [
+        ({}, [], []),
+        ({"summary": None, "content": None}, [], []),
+        ({"summary": 1, "content": "One."}, [], [{"type": "reasoning_text", "text": "One."}]),
+        ({"summary": "S", "content": []}, [{"type": "summary_text", "text": "S"}], []),
+    ],
+)
+def test_reasoning_is_listed_with_arrays(sent: Any, summary: Any, content: Any) -> None:
+    item = complete_item({"type": "reasoning", "id": "rs_1", **sent})
+    assert (item["summary"], item["content"]) == (summary, content)
+
+
+def test_complete_reasoning_stays_as_it_is() -> None:
+    item = {
+        "type": "reasoning",
+        "id": "rs_1",
+        "status": "incomplete",
+        "summary": [{"type": "summary_text", "text": "S"}],
+        "content": [{"type": "reasoning_text", "text": "One."}],
+    }
+    assert complete_item(item) == item

@@ -104,3 +104,9 @@ def test_an_unknown_turn_stays_as_received() -> None:
     final = (text(Channel.FINAL, "Yes"),)
     assert restore_turn(RECEIVED, ()) is RECEIVED
     assert restore_turn(final, ()) is final
+
+
+def test_links_for_citation_markers_are_the_same_preamble() -> None:
+    sampled = (text(COMMENTARY, "Look【1†L0】.", 2), call("{}", 4))
+    received = (text(COMMENTARY, "Look ([a.example](https://a.example))."), call("{}"))
+    assert restore_turn(received, sampled) is sampled

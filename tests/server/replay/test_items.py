@@ -248,6 +248,13 @@ def test_a_message_may_come_back_without_its_phase() -> None:
     assert read([bare], x=StoredItem(item, sampled)) == [sampled]
 
 
+def test_a_message_comes_back_with_links_for_its_citation_markers() -> None:
+    item, _ = SAMPLED["message"]
+    sampled = assistant("one【1†L0】", Channel.COMMENTARY, tokens=(1,))
+    linked = item | {"content": "one ([a.example](https://a.example))"}
+    assert read([linked], x=StoredItem(linked, sampled)) == [sampled]
+
+
 def test_reasoning_without_its_text_is_restored() -> None:
     item, sampled = SAMPLED["reasoning"]
     assert read([item | {"content": []}], x=StoredItem(item, sampled)) == [sampled]

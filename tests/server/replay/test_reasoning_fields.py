@@ -45,6 +45,11 @@ def test_text_of_another_format_is_another_models() -> None:
     assert [each.content for each in read(other, text("One."))] == ["One."]
 
 
+def test_the_joined_deltas_of_a_stream_are_ours() -> None:
+    joined = text("One.") | {"format": "unknownunknownunknown"}
+    assert [each.content for each in read(joined, reasoning="One.")] == ["One."]
+
+
 def test_a_summary_of_another_format_beside_a_seal_is_no_reasoning() -> None:
     summary = {"type": "reasoning.summary", "summary": "S", "format": "anthropic-claude-v1"}
     assert read(summary, reasoning="S") == []

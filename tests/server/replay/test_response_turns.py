@@ -51,6 +51,14 @@ def test_each_item_is_read_once() -> None:
     assert [each.item.reads for each in own] == [1, 1]  # type: ignore[attr-defined]
 
 
+def test_a_cited_preamble_comes_back_with_its_links() -> None:
+    own = [received("Look ([a.example](https://a.example))."), StoredItem(CALL)]
+    repeated = restore_turns(own, sampled("Look【1†L0】."))
+    assert [each.message for each in repeated] == [
+        each.message for each in sampled("Look【1†L0】.")["c"]
+    ]
+
+
 def test_equal_preambles_are_matched_in_order() -> None:
     turns_up_to_calls = sampled("x", "y", "x")
     own = [received("x", "a"), received("x", "b"), received("x", "c"), StoredItem(CALL)]

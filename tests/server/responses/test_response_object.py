@@ -162,7 +162,7 @@ async def test_hosted_tools_are_echoed_at_their_place_as_they_were_read() -> Non
             {"type": "file_search"},
             {"type": "code_interpreter", "container": {"type": "auto"}},
         ],
-        tool_choice={"type": "mcp", "server_label": "dmcp"},
+        tool_choice={"type": "mcp", "server_label": "dmcp", "headers": {"key": "secret"}},
         max_tool_calls=3,
     )
     assert created["tools"] == [
@@ -181,3 +181,82 @@ async def test_a_schema_is_echoed_with_all_its_fields() -> None:
         "format": {**form, "description": None, "strict": False},
         "verbosity": "low",
     }
+
+
+async def test_a_schema_in_the_form_of_chat_is_echoed_in_that_of_responses() -> None:
+    schema = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+    nested = {"name": "n", "description": "d", "schema": schema, "strict": True}
+    created = await response(text={"format": {"type": "json_schema", "json_schema": nested}})
+    assert created["text"]["format"] == {"type": "json_schema", **nested}
+
+
+async def test_any_json_is_echoed() -> None:
+    created = await response(text={"format": {"type": "json_object"}})
+    assert created["text"]["format"] == {"type": "json_object"}
+
+
+async def test_tools_in_the_form_of_chat_are_echoed_in_that_of_responses() -> None:
+    grammar = {"syntax": "regex", "definition": "a+"}
+    nested = {"name": "c", "format": {"type": "grammar", "grammar": grammar}}
+    flat = {"type": "custom", "name": "c", "format": {"type": "grammar", **grammar}}
+    function = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": None}
+    namespace = {"type": "namespace", "name": "n", "description": "d"}
+    created = await response(
+        tools=[
+            {"type": "custom", "custom": nested},
+            {"type": "function", "function": function},
+            {**namespace, "tools": [{"type": "custom", "custom": nested}]},
+        ]
+    )
+    assert created["tools"] == [
+        flat,
+        {"type": "function", **function},
+        {**namespace, "tools": [flat]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sent", "echoed"),
+    [
+        ("none", "none"),
+        ({"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}),
+        ({"type": "custom", "custom": {"name": "c"}}, {"type": "custom", "name": "c"}),
+        (
+            {"type": "function", "name": "g", "namespace": "n"},
+            {"type": "function", "name": "g", "namespace": "n"},
+        ),
+        (
+            {"type": "allowed_tools", "tools": [{"type": "function", "name": "f"}]},
+            {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "f"}],
+            },
+        ),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {
+                    "mode": "required",
+                    "tools": [{"type": "function", "function": {"name": "f"}}],
+                },
+            },
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "f"}],
+            },
+        ),
+        (
+            {"type": "allowed_tools", "tools": [{"type": "file_search"}]},
+            {"type": "allowed_tools", "mode": "auto", "tools": []},
+        ),
+    ],
+)
+async def test_the_tool_choice_is_echoed_as_it_was_read(sent: Any, echoed: Any) -> None:
+    function = {"type": "function", "name": "f"}
+    nested = [{"type": "function", "name": "g"}]
+    namespace = {"type": "namespace", "name": "n", "description": "d", "tools": nested}
+    tools = [function, {"type": "custom", "name": "c"}, namespace, {"type": "file_search"}]
+    created = await response(tools=tools, tool_choice=sent)
+    assert created["tool_choice"] == echoed

@@ -1,6 +1,7 @@
 """`/v1/responses/compact`, and continuing from its output."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -10,7 +11,8 @@ from openai.types.responses import CompactedResponse
 
 from adapters.base import GenerationRequest
 from server.inbound.grammar import Masking, answer_only
-from server.responses.compaction import SUMMARY_HEADING
+from server.responses.compaction import SUMMARY_HEADING, compaction_object
+from server.routes import compact
 from server.store.responses.memory import MemoryStore
 
 ANSWER = "<|channel|>final<|message|>Lyon it is.<|return|>"
@@ -58,6 +60,22 @@ async def test_the_users_messages_stay_and_a_sealed_summary_follows(open_app: Op
     assert "Lyon" not in summary_object["output"][2]["encrypted_content"]
     assert summary_object["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
     assert "Plan trips." in app.prompts[0]
+
+
+async def test_the_users_messages_are_collected_beside_the_event_loop(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def watched(*arguments: Any) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return compaction_object(*arguments)
+
+    monkeypatch.setattr(compact, "compaction_object", watched)
+    async with open_app(SUMMARY) as app:
+        await compacted(app, input="Hi")
+    (thread,) = threads
+    assert thread != threading.get_ident()
 
 
 async def test_a_stored_chain_is_compacted(open_app: OpenApp) -> None:

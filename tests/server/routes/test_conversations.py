@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from openai.types.conversations import Conversation, ConversationItemList
 
+from server.replay import prior_turns
 from server.store.responses.base import Store
+from server.store.responses.sql import SqlStore
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
 CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
@@ -57,6 +60,37 @@ async def test_an_item_with_an_id_that_the_conversation_has_is_refused(
         error = answer.json()["error"]
         assert (answer.status_code, error["param"]) == (400, param)
         assert error["code"] == "duplicate_item"
+
+
+async def test_a_large_conversation_takes_no_more(
+    open_app: OpenApp, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prior_turns, "MAX_CONVERSATION_BYTES", 5000)
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("one")])
+        items = {"items": [user("x" * 6000)]}
+        assert (await app.post(f"{PATH}/{name}/items", items)).status_code == 200
+        added = await app.post(f"{PATH}/{name}/items", {"items": [user("two")]})
+        answered = await respond(app, name, input="two")
+    for answer, param in ((added, "items"), (answered, "conversation")):
+        error = answer.json()["error"]
+        assert (answer.status_code, error["param"]) == (400, param)
+        assert error["code"] == "conversation_too_long"
+
+
+async def test_to_add_items_does_not_read_the_conversation(
+    open_app: OpenApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("one"), call])
+        monkeypatch.setattr(store.conversations, "read", None)
+        for add in (user("two"), result("c")):
+            answer = await app.post(f"{PATH}/{name}/items", {"items": [add]})
+            assert answer.status_code == 200, answer.text
+    await store.stop()
 
 
 async def test_a_change_without_metadata_is_refused(open_app: OpenApp) -> None:

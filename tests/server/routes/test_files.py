@@ -130,7 +130,7 @@ async def test_files_are_listed_page_by_page(site: Site) -> None:
     ordered = [file.filename async for file in site.one.files.list(order="asc")]
     assert ordered == ["a", "b", "c"]
     assert [file.filename async for file in site.one.files.list(purpose="vision")] == ["b"]
-    assert await code_of(site.one.files.list(limit=10_001)) == (400, None, "limit")
+    assert await code_of(site.one.files.list(limit=10_001)) == (400, "invalid_value", "limit")
 
 
 async def test_another_key_finds_no_file(site: Site) -> None:
@@ -165,13 +165,13 @@ async def test_a_file_may_expire(site: Site) -> None:
 )
 async def test_an_invalid_expiry_is_refused(site: Site, expiry: Any, param: str) -> None:
     answer = site.one.files.create(file=b"x", purpose="batch", expires_after=expiry)
-    assert await code_of(answer) == (400, None, param)
+    assert await code_of(answer) == (400, "invalid_value", param)
     assert site.contents == []
 
 
 async def test_an_unknown_purpose_is_refused(site: Site) -> None:
     answer = site.one.files.create(file=b"x", purpose="other")  # type: ignore[arg-type]
-    assert await code_of(answer) == (400, None, "purpose")
+    assert await code_of(answer) == (400, "invalid_value", "purpose")
     assert site.contents == []
 
 

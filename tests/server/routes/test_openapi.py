@@ -43,6 +43,9 @@ FAILING = {"prompt_contains": "no prompt has this", "completion": ANSWER}
 FUNCTION = {"name": "f", "parameters": {"type": "object"}}
 TOOLS = [{"type": "function", **FUNCTION}, {"type": "custom", "name": "c"}]
 CHAT_TOOLS = [{"type": "function", "function": FUNCTION}, {"type": "file_search"}]
+NESTED_TOOLS = [*CHAT_TOOLS, {"type": "custom", "custom": {"name": "c"}}]
+NESTED_CHOICE = {"type": "allowed_tools", "allowed_tools": {"tools": NESTED_TOOLS}}
+NESTED_SCHEMA = {"name": "s", "schema": {"type": "object"}}
 LOGPROBS = {"logprobs": True, "top_logprobs": 2}
 RESPONSES, CHAT, LEGACY = "/v1/responses", "/v1/chat/completions", "/v1/completions"
 SAYS = [{"role": "user", "content": "Hi"}]
@@ -217,6 +220,8 @@ async def served(open_app: Any, *lines: Any, **settings: Any) -> AsyncIterator[A
         (ANSWER, {"tools": [{"type": "file_search"}]}),
         (CALLS, {"tools": TOOLS, "tool_choice": {"type": "function", "name": "f"}}),
         (CUSTOM, {"tools": TOOLS}),
+        (ANSWER, {"tools": NESTED_TOOLS, "tool_choice": NESTED_CHOICE}),
+        (ANSWER, {"text": {"format": {"type": "json_schema", "json_schema": NESTED_SCHEMA}}}),
     ],
 )
 async def test_responses(open_app: Any, line: Any, body: Any, stream: bool) -> None:

@@ -188,6 +188,17 @@ async def test_hidden_reasoning_is_stored_for_the_next_turn(serve: Serve) -> Non
     assert all("<|message|>Ask f.<|end|>" in prompt for prompt in server.prompts[1:])
 
 
+async def test_a_request_can_hide_its_reasoning(serve: Serve) -> None:
+    async with serve(line(ANSWER)) as server:
+        hidden = {"reasoning": {"exclude": True, "summary": "auto"}}
+        answer = await server.create(stream=True, **hidden)
+        stored = await server.stored(sse(answer.text)[-1]["response"]["id"])
+    assert "Greet." not in answer.text
+    assert "Greet." not in stored.text
+    assert [item["type"] for item in stored.json()["output"]] == ["reasoning", "message"]
+    assert stored.json()["usage"]["output_tokens_details"]["reasoning_tokens"] > 0
+
+
 async def test_stop_strings_end_the_answer_and_not_the_reasoning(serve: Serve) -> None:
     completion = ANSWER.replace("Greet.", "STOP").replace("Hello!", "Hello STOP you")
     async with serve(line(completion)) as server:

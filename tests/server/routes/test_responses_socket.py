@@ -350,6 +350,14 @@ async def test_a_bad_message_is_an_error_and_the_connection_goes_on(
     assert (error["type"], error["status"]) == ("error", 400)
     assert error["error"]["type"] == "invalid_request_error"
     assert error["error"]["param"] == param
+    assert isinstance(error["error"]["code"], str)
+
+
+async def test_the_refusal_of_a_background_response_leads_to_http(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        error = (await socket.error(input="hi", background=True))["error"]
+    assert (error["param"], error["code"]) == ("background", "unsupported_parameter")
+    assert "Use HTTP" in error["message"]
 
 
 async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(

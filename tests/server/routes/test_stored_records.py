@@ -51,6 +51,14 @@ TURNS = [{"role": "user", "content": "word " * 60_000} for _ in range(3)]
         {"reasoning": {"effort": "high", "max_tokens": 50}},
         {"text": {"format": {"type": "json_object"}, "verbosity": "low"}},
         {"tools": [TOOL], "tool_choice": "required", "parallel_tool_calls": False},
+        {
+            "tools": [TOOL, {"type": "file_search", "vector_store_ids": ["v"]}],
+            "tool_choice": {
+                "type": "allowed_tools",
+                "mode": "auto",
+                "tools": [{"type": "function", "name": "f"}, {"type": "file_search"}],
+            },
+        },
         {"input": TURNS, "truncation": "auto"},
         {"input": TURNS, "truncation": "auto", "max_output_tokens": 30},
     ],

@@ -31,6 +31,18 @@ def test_unknown_fields_are_logged_once_without_their_values(
     ]
 
 
+def test_unknown_fields_of_nested_objects_are_logged_with_their_paths(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    fields = {"reasoning": {"novel_option": "secret"}, "text": {"novel_form": 1}, "novel_top": 2}
+    note_unknown(CreateResponse.model_validate(fields), "Nested")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Nested requests have an unknown field: '{name}'"
+        for name in ("novel_top", "text.novel_form", "reasoning.novel_option")
+    ]
+
+
 @pytest.mark.parametrize("off", [None, False, [], {}, ""])
 def test_empty_values_are_not_refused(off: Any) -> None:
     refuse("audio", off)

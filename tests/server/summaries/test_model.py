@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from server.summaries import model
 from server.summaries.base import SummaryFailed, SummaryRequest, SummaryUsage
 from server.summaries.model import WITHHELD, Completion, ModelSummariser
 from server.summaries.policy import Policy
@@ -98,6 +99,15 @@ async def test_a_text_that_is_too_long_is_cut() -> None:
     made = await part(verdict(text="word " * 1000), detail="concise")
     assert len(made.text) < MOST_TEXT["concise"] + 30
     assert made.text.endswith("word …")
+
+
+async def test_an_answer_that_is_much_too_long_is_not_screened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model, "finding", None)
+    with pytest.raises(SummaryFailed, match=r"is too long$") as failed:
+        await part(verdict(text="word " * 10_000))
+    assert failed.value.usage == USAGE
 
 
 async def test_the_prompt_has_the_reasoning_the_earlier_parts_and_the_policy() -> None:

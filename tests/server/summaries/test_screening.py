@@ -42,10 +42,23 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("It uses sk-abcdefgh1 now.", "secret"),
         ("It uses AKIAABCDEFGHIJKL now.", "secret"),
         ("It uses -----BEGIN RSA PRIVATE KEY now.", "secret"),
+        ("It uses a-eyJ-eyJhbGciOiJIUzI1NiJ9.e now.", "secret"),
+        ("It ends < / script now.", "link"),
     ],
 )
 def test_what_no_summary_contains_is_found(text: str, reason: str) -> None:
     assert found(text) == reason
+
+
+@pytest.mark.parametrize("text", ["It says xeyjabcdefghijk. Yes.", "It says eyjabc. Yes."])
+def test_what_only_looks_like_the_beginning_of_a_key_passes(text: str) -> None:
+    assert found(text) == ""
+
+
+@pytest.mark.parametrize("text", ["eyjaaaaaaaaa-" * 100_000, f"x <{' ' * 1_000_000}"])
+def test_no_pattern_takes_quadratic_time(text: str) -> None:
+    # With patterns that do, each of these takes hours.
+    assert found(text) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
+import threading
 import unicodedata
 
 import pytest
 
+from server.summaries import sources
 from server.summaries.sources import Sources, distinctive_terms, plain, words
 
 RULE = "Never tell the users that the merger with Northwind happens in May"
@@ -92,3 +94,53 @@ def test_the_parts_of_a_term_are_terms() -> None:
         "4fe1-99aa",
         "4fe1-99ab",
     ]
+
+
+def test_a_text_that_is_added_while_another_is_read_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = Sources(["the first phrase"])
+
+    def add_and_read(text: str) -> str:
+        monkeypatch.setattr(sources, "plain", plain)
+        texts.add("the second phrase")
+        return plain(text)
+
+    monkeypatch.setattr(sources, "plain", add_and_read)
+    assert texts.has_term("first phrase")
+    assert texts.has_term("second phrase")
+
+
+def test_a_text_is_read_once_by_two_threads_that_check_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = Sources(["a phrase"])
+    second_waits = threading.Event()
+    read: list[str] = []
+
+    class Watched:
+        """The lock; the second thread that wants it is noted."""
+
+        def __init__(self, lock: threading.Lock) -> None:
+            self._lock = lock
+            self.release = lock.release
+
+        def acquire(self) -> None:
+            if self._lock.locked():
+                second_waits.set()
+            self._lock.acquire()
+
+    def read_with_another(text: str) -> str:
+        read.append(text)
+        if len(read) == 1:
+            second.start()
+            assert second_waits.wait(10)
+        return plain(text)
+
+    found: list[bool] = []
+    second = threading.Thread(target=lambda: found.append(texts.has_term("phrase")))
+    monkeypatch.setattr(texts, "_reading", Watched(texts._reading))
+    monkeypatch.setattr(sources, "plain", read_with_another)
+    found.append(texts.has_term("phrase"))
+    second.join()
+    assert (read, found) == (["a phrase"], [True, True])

@@ -1,11 +1,14 @@
 import asyncio
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import orjson
 import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
+from server.encoding.json_pieces import PIECE, EncodedArray
 from server.errors import InvalidRequest
 from server.generation.runs import Emit, Run, Show, WireEvent
 from server.http.answers.answer import json_response, respond
@@ -79,6 +82,27 @@ async def test_a_whole_answer_is_the_fold_of_all_events(connection: Connection) 
     assert (response.status_code, response.body) == (200, b'{"events":2}')
 
 
+@pytest.mark.parametrize("reads_history", [False, True])
+async def test_what_reads_a_history_is_folded_beside_the_event_loop(
+    connection: Connection, reads_history: bool
+) -> None:
+    threads: list[int] = []
+
+    def fold(_: Sequence[WireEvent]) -> dict[str, Any]:
+        threads.append(threading.get_ident())
+        return {}
+
+    await respond(
+        Run(saying({"a": 1})),
+        connection.request,
+        stream=False,
+        encode=unnamed,
+        fold=fold,
+        reads_history=reads_history,
+    )
+    assert [one != threading.get_ident() for one in threads] == [reads_history]
+
+
 async def test_a_failed_run_is_its_error(connection: Connection) -> None:
     with pytest.raises(InvalidRequest, match=r"No\."):
         await whole(Run(saying({"a": 1}, then=InvalidRequest("No."))), connection)
@@ -150,3 +174,30 @@ async def test_only_a_run_that_others_may_join_keeps_what_is_streamed(
     over.set()
     await streaming
     assert run.events == []
+
+
+async def test_a_large_answer_is_sent_in_parts(connection: Connection) -> None:
+    values = EncodedArray()
+    values.add(range(100_000))
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    run = Run(saying({"a": 1}))
+    response = await respond(
+        run, connection.request, stream=False, encode=unnamed, fold=lambda _: {"values": values}
+    )
+    await response({"type": "http"}, connection.receive, send)
+    head, *bodies = sent
+    whole_body = b"".join(message["body"] for message in bodies)
+    assert orjson.loads(whole_body) == {"values": [*range(100_000)]}
+    assert dict(head["headers"]) == {
+        b"content-length": str(len(whole_body)).encode(),
+        b"content-type": b"application/json",
+    }
+    assert [message.get("more_body", False) for message in bodies] == [True] * (len(bodies) - 1) + [
+        False
+    ]
+    assert max(len(message["body"]) for message in bodies) < 3 * PIECE
+    assert len(bodies) > 5

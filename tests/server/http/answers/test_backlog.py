@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from server.http.answers import backlog
 from server.http.answers.backlog import Backlog, open_backlog
 
 
-def encode(event: WireEvent) -> bytes:
+def encode(event: WireEvent) -> Sequence[bytes]:
     if event["n"] == "bad":
         raise ValueError("no JSON")
-    return b"%02d" % event["n"]
+    if isinstance(event["n"], list):
+        return encoded(*event["n"])
+    return (b"%02d" % event["n"],)
 
 
 def encoded(*numbers: int) -> list[bytes]:
@@ -148,3 +151,36 @@ async def test_a_run_that_is_done_keeps_no_events_for_who_is_far_behind(
         assert waiting.resume_at == 0
         await asyncio.sleep(0)
         assert run.events == []
+
+
+@pytest.mark.usefixtures("in_blocks")
+async def test_no_more_is_taken_at_once_than_a_write_has(source: Source) -> None:
+    run = Run(source)
+    with open_backlog(run, encode, lambda: None) as waiting:
+        await source.say(0, [*range(1, 9)], 9)
+        taken = [(waiting.take(), waiting.has_more) for _ in range(5)]
+    assert [len(pieces) for pieces, _ in taken] == [3, 3, 3, 1, 0]
+    assert [has_more for _, has_more in taken] == [True, True, True, False, False]
+    assert [*chain.from_iterable(pieces for pieces, _ in taken)] == encoded(*range(10))
+
+
+@pytest.mark.usefixtures("in_blocks")
+async def test_a_large_event_waits_in_its_place_and_does_not_count(source: Source) -> None:
+    run = Run(source)
+    with open_backlog(run, encode, lambda: None, limit=6) as waiting:
+        await source.say(0, [*range(1, 20)], 20)
+        waiting.hold()
+        assert run.reason is None
+        assert take_all(waiting) == encoded(*range(21))
+
+
+@pytest.mark.usefixtures("in_blocks")
+async def test_a_large_event_that_was_begun_is_taken_to_its_end(source: Source) -> None:
+    run = Run(source)
+    with open_backlog(run, encode, lambda: None, limit=6, stored=stored) as waiting:
+        await source.say([*range(10)])
+        begun = [*waiting.take()]
+        await source.say([*range(90, 95)], *range(10, 20))
+        waiting.hold()
+        assert waiting.resume_at == 1
+        assert begun + take_all(waiting) == encoded(*range(10))

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from starlette.types import Message
 
+from server.encoding.json_pieces import EncodedArray
 from server.errors import ClientTooSlow, InvalidRequest
 from server.generation.runs import Emit, Run, WireEvent
 from server.http.answers import sse
@@ -152,12 +153,12 @@ def long_interval(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_named_event_repeats_its_type() -> None:
     assert named(EVENT) == (
-        b'event: response.created\ndata: {"type":"response.created","text":"\xc3\xa9\\n"}\n\n'
+        b'event: response.created\ndata: {"type":"response.created","text":"\xc3\xa9\\n"}\n\n',
     )
 
 
 def test_an_unnamed_event_is_data_alone() -> None:
-    assert unnamed(EVENT) == b'data: {"type":"response.created","text":"\xc3\xa9\\n"}\n\n'
+    assert unnamed(EVENT) == (b'data: {"type":"response.created","text":"\xc3\xa9\\n"}\n\n',)
 
 
 async def test_a_stream_ends_with_done(client: Client) -> None:
@@ -736,6 +737,26 @@ async def test_a_client_that_does_not_read_gets_no_pings_until_it_does(
     full.reads.set()
     await pinged(full)
     await end(*streaming)
+
+
+async def test_no_ping_is_within_a_large_event(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "PING_SECONDS", 0.0)
+    values = EncodedArray()
+    values.add(range(200_000))
+
+    async def produce(emit: Emit) -> None:
+        await emit([{"type": "large", "values": values}])
+        await asyncio.Event().wait()
+
+    stream = RunStream(Run(produce), named)
+    streaming = asyncio.create_task(stream(client.scope, client.receive, client.send))
+    await pinged(client)
+    event = b"event: large\ndata: %b\n\n" % orjson.dumps({"type": "large", "values": values})
+    assert event in client.body
+    assert len(client.bodies) > 10
+    await end(streaming)
 
 
 # What is stored

@@ -5,6 +5,7 @@ from pydantic import BaseModel
 
 from server.errors import InvalidRequest
 from server.http.bodies.json_text import load, validate
+from server.schemas.chat import CreateChatCompletion
 from server.schemas.limits import MAX_DEPTH
 
 
@@ -38,6 +39,32 @@ def test_a_value_that_does_not_fit_is_a_400_that_names_the_field(
         validate(value, Outer)
     assert refusal.value.param == param
     assert message in (None, refusal.value.message)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"temperature": "hot"}, "invalid_type"),
+        ({"model": 3}, "invalid_type"),
+        ({"max_tokens": 1.5}, "invalid_type"),
+        ({"max_tokens": "1"}, "invalid_type"),
+        ({"stop": None, "logit_bias": []}, "invalid_type"),
+        ({"messages": None, "model": None}, "invalid_type"),
+        ({"max_tokens": 0}, "invalid_value"),
+        ({"verbosity": "loud"}, "invalid_value"),
+        ({"metadata": dict.fromkeys(map(str, range(17)), "x")}, "invalid_value"),
+    ],
+)
+def test_the_code_says_what_is_wrong(fields: dict[str, Any], code: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validate({"model": "m", "messages": [], **fields}, CreateChatCompletion)
+    assert refusal.value.code == code
+
+
+def test_a_missing_field_has_a_code_of_its_own() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validate({"messages": []}, CreateChatCompletion)
+    assert (refusal.value.param, refusal.value.code) == ("model", "missing_required_parameter")
 
 
 def test_what_was_sent_is_not_repeated() -> None:

@@ -83,21 +83,23 @@ async def test_a_file_without_a_name_gets_one() -> None:
 @pytest.mark.parametrize(
     ("body", "code", "param"),
     [
-        (END, None, "file"),
+        (END, "missing_required_parameter", "file"),
         (FILE, "invalid_multipart", None),
         (b"--y\r\n\r\n--y--", "invalid_multipart", None),
         (b"", "invalid_multipart", None),
         (b"--x\r\nX: y\r\n\r\n\r\n--x--", "invalid_multipart", None),
-        (part('name="purpose"', b"batch") + END, None, "file"),
-        (FILE + FILE + END, None, "file"),
-        (part('name="other"; filename="a"', b"") + END, None, "file"),
-        (part('name="a"', b"x" * 70_000) + FILE + END, None, None),
-        (b"".join(part(f'name="{n}"', b"") for n in range(33)) + FILE + END, None, None),
+        (part('name="purpose"', b"batch") + END, "missing_required_parameter", "file"),
+        (FILE + FILE + END, "invalid_value", "file"),
+        (part('name="other"; filename="a"', b"") + END, "invalid_value", "file"),
+        (part('name="a"', b"x" * 70_000) + FILE + END, "invalid_value", None),
+        (
+            b"".join(part(f'name="{n}"', b"") for n in range(33)) + FILE + END,
+            "invalid_value",
+            None,
+        ),
     ],
 )
-async def test_a_form_that_is_wrong_is_refused(
-    body: bytes, code: str | None, param: str | None
-) -> None:
+async def test_a_form_that_is_wrong_is_refused(body: bytes, code: str, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await read(body)
     assert (caught.value.code, caught.value.param) == (code, param)

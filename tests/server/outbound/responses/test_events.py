@@ -2,6 +2,7 @@
 
 from typing import Any, get_args
 
+import orjson
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -55,7 +56,7 @@ EVENT_TYPES = {
 
 
 def check(event: dict[str, Any]) -> None:
-    EVENT_TYPES[event["type"]].validate_python(event, strict=True)
+    EVENT_TYPES[event["type"]].validate_json(orjson.dumps(event), strict=True)
 
 
 def message(header: Header, text: str, *, complete: bool = True) -> list[TurnEvent]:
@@ -339,9 +340,17 @@ def test_deltas_and_parts_have_logprobs() -> None:
             {"token": "Hi", "logprob": -1.0, "bytes": list(b"Hi")},
         ],
     }
-    with_logprobs = [event["logprobs"] for event in events if "logprobs" in event]
+    shown = orjson.loads(orjson.dumps(events))
+    with_logprobs = [event["logprobs"] for event in shown if "logprobs" in event]
     assert with_logprobs == [[entry], [entry]]
-    assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == [entry]
+    assert shown[-1]["response"]["output"][0]["content"][0]["logprobs"] == [entry]
+
+
+def test_a_preamble_has_no_logprobs() -> None:
+    opened, closed = message(PREAMBLE, "")
+    sampled = TokenLogprobs(13225, -0.5)
+    events = emit(opened, TextDelta(0, "Hello", (sampled,)), closed, finished())
+    assert [event["logprobs"] for event in events if "logprobs" in event] == [[], []]
 
 
 def test_messages_are_stored_by_item_id() -> None:
