@@ -261,8 +261,8 @@ def _compile_cached(request: ConstraintRequest, parallel_calls: bool, content: b
 
 
 def _compile(request: ConstraintRequest, parallel_calls: bool) -> Constraint:
-    spec, turn, in_time = _compile_turn(request, parallel_calls)
-    answer, prefill = answer_grammar(spec), _prefill(request)
+    (spec, turn, answer), in_time = _compile_grammars(request, parallel_calls)
+    prefill = _prefill(request)
     constraint = Constraint(
         grammar=answer if prefill else turn,
         answer_grammar=answer,
@@ -282,10 +282,12 @@ def _client_bodies(request: ConstraintRequest, spec: GrammarSpec) -> Iterator[Bo
     return (tool.body for tool in spec.tools[: len(request.callable)])
 
 
-def _compile_turn(
-    request: ConstraintRequest, parallel_calls: bool
-) -> tuple[GrammarSpec, str, bool]:
-    """The part of the request that compiles, its Lark text, and whether there was enough time.
+_Compiled = tuple[GrammarSpec, str, str]
+"""A spec, and the Lark texts of its turn and of its answer alone."""
+
+
+def _compile_grammars(request: ConstraintRequest, parallel_calls: bool) -> tuple[_Compiled, bool]:
+    """The part of the request that compiles, and whether there was enough time.
 
     All constraints are compiled together. If that fails, each is compiled by itself. If those that
     compile fail together, only the required ones are used.
@@ -298,16 +300,16 @@ def _compile_turn(
     bodies.append(answer_constraint(request.answer_format))
     spec = _spec(request, [each.body for each in bodies], parallel_calls)
     with suppress(InvalidConstraint):
-        return spec, compile_spec(spec), True
+        return _compiled(spec), True
     deadline = time.monotonic() + COMPILE_SECONDS
     enforceable = _enforceable(bodies, deadline)
     in_time = time.monotonic() < deadline
     spec = _spec(request, enforceable, parallel_calls)
     with suppress(InvalidConstraint):
-        return spec, compile_spec(spec), in_time
+        return _compiled(spec), in_time
     spec = _spec(request, [each.minimum for each in bodies], parallel_calls)
     try:
-        return spec, compile_spec(spec), in_time
+        return _compiled(spec), in_time
     except InvalidConstraint as problem:
         param = (
             request.tools.param
@@ -315,6 +317,11 @@ def _compile_turn(
             else request.answer_format.param
         )
         raise invalid(param, f"it cannot be enforced: {problem}", "invalid_grammar") from problem
+
+
+def _compiled(spec: GrammarSpec) -> _Compiled:
+    """Raises InvalidConstraint, for an answer that is no part of the turn, too."""
+    return spec, compile_spec(spec), answer_grammar(spec)
 
 
 def _enforceable(constraints: Sequence[BodyConstraint], deadline: float) -> list[Body]:

@@ -10,6 +10,7 @@ import pytest
 
 from harmony.grammar import (
     MAX_GRAMMAR_CHARACTERS,
+    MAX_LITERAL_BYTES,
     AnyJson,
     AnyObject,
     CallableTool,
@@ -411,6 +412,14 @@ def test_equal_requests_are_compiled_once(filler: Any, monkeypatch: pytest.Monke
     assert first == second
     small = filler == "x"
     assert len(compiled) == (1 if small else 2)
+
+
+def test_an_answer_that_no_grammar_can_have_is_found_where_a_call_is_required() -> None:
+    """The grammar of the turn has no answer then."""
+    form = FORMAT | {"schema": {"const": "x" * (MAX_LITERAL_BYTES + 1)}}
+    assert constrain(constraint_request([F], "required", form), NEEDED).answer_grammar
+    with pytest.raises(InvalidRequest, match="cannot be enforced"):
+        constrain(constraint_request([F], "required", form | {"strict": True}), NEEDED)
 
 
 def test_other_schemas_are_enforced_if_one_fails() -> None:

@@ -26,8 +26,8 @@ async def test_each_connection_obeys_the_query_of_a_postgresql_url(postgres: Pos
     store = SqlStore(f"{url}?sslmode=disable&application_name=a%20gateway")
     await store.start()
     async with store.database.reading() as connection:
-        # This one, and that of the listener, which holds the gateway's lock.
-        assert (await connection.execute(CONNECTIONS)).scalar_one() == 2
+        # This one, that of heartbeats, and that of the listener, which holds the gateway's lock.
+        assert (await connection.execute(CONNECTIONS)).scalar_one() == 3
     await store.stop()
 
 
@@ -39,7 +39,7 @@ async def test_the_arguments_of_sqlalchemy_are_obeyed(postgres: Postgres, query:
     store = SqlStore(f"{url}?{query}&application_name=a%20gateway")
     await store.start()
     async with store.database.reading() as connection:
-        assert (await connection.execute(CONNECTIONS)).scalar_one() == 2
+        assert (await connection.execute(CONNECTIONS)).scalar_one() == 3
         adapted = (await connection.get_raw_connection()).dbapi_connection
         assert (adapted._prepared_statement_cache is None) == ("size=0" in query)  # type: ignore[union-attr]
     await store.stop()
