@@ -416,7 +416,8 @@ def test_equal_requests_are_compiled_once(filler: Any, monkeypatch: pytest.Monke
 
 def test_an_answer_that_no_grammar_can_have_is_found_where_a_call_is_required() -> None:
     """The grammar of the turn has no answer then."""
-    form = FORMAT | {"schema": {"const": "x" * (MAX_LITERAL_BYTES + 1)}}
+    properties = {"a": {"const": "x" * (MAX_LITERAL_BYTES + 1)}}
+    form = FORMAT | {"schema": SCHEMA | {"properties": properties}}
     assert constrain(constraint_request([F], "required", form), NEEDED).answer_grammar
     with pytest.raises(InvalidRequest, match="cannot be enforced"):
         constrain(constraint_request([F], "required", form | {"strict": True}), NEEDED)
