@@ -1,7 +1,7 @@
 """JSON in pieces of bounded size.
 
 An answer of 60,000 tokens may have 70 MB of logprobs, which four events, the whole response and the
-store repeat. They are encoded once, while the answer grows, and are not copied after that: neither
+store repeat. They are encoded once, while the answer grows, and are copied in pieces only: neither
 orjson nor a copy of bytes lets go of the interpreter's lock.
 """
 

@@ -101,14 +101,15 @@ async def prune(connection: AsyncConnection, response_id: str) -> None:
             return
         removed = await connection.execute(
             delete(responses)
-            .where(responses.c.id == link, *_is_prunable())
+            .where(responses.c.id == link, *is_prunable())
             .returning(responses.c.previous_id)
         )
         row = removed.first()
         link = None if row is None else row.previous_id
 
 
-def _is_prunable() -> tuple[Any, ...]:
+def is_prunable() -> tuple[Any, ...]:
+    """The conditions on a row of `responses` under which it can be removed."""
     later = responses.alias()
     return (
         responses.c.deleted,

@@ -25,7 +25,7 @@ _RETRY_SECONDS = 1.0
 _CONNECT_SECONDS = 5.0
 _STATEMENT_SECONDS = 5.0
 
-SILENT_SECONDS = 6.0
+LOCKLESS_SECONDS = 6.0
 """A gateway without a lock has ended if it sent no heartbeat for this long: longer than the
 interval of heartbeats, by what a late one may take."""
 
@@ -95,7 +95,7 @@ class PostgresListener:
         """Return the gateways that have runs and have ended; none while this is unknown."""
         if self._connection is None or self._now() < self._settled_at:
             return frozenset()
-        arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS, SILENT_SECONDS)
+        arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS, LOCKLESS_SECONDS)
         try:
             found = await self._connection.fetch(_ENDED, *arguments, timeout=_STATEMENT_SECONDS)
         except _ERRORS as error:

@@ -57,7 +57,7 @@ async def test_requests_for_the_same_grammar_wait_for_one_compilation(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proceed = threading.Event()
-    compiled = []
+    compiled: list[str] = []
     compile_one = grammars._compile
 
     def hold(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> Compilation:
@@ -100,11 +100,9 @@ async def test_closing_ends_what_waits(
         await waiting
 
 
-@pytest.mark.parametrize("limit", [("_MAX_CACHED_GRAMMARS", 2), ("_MAX_CACHED_CHARACTERS", 25)])
-async def test_the_cache_of_grammars_is_limited(
-    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
-) -> None:
-    compiled = []
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The grammars that are compiled from now on."""
+    compiled: list[str] = []
     compile_one = grammars._compile
 
     def count(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> Compilation:
@@ -112,6 +110,14 @@ async def test_the_cache_of_grammars_is_limited(
         return compile_one(tokenizer, grammar, vocab_size)
 
     monkeypatch.setattr(grammars, "_compile", count)
+    return compiled
+
+
+@pytest.mark.parametrize("limit", [("_MAX_CACHED_GRAMMARS", 2), ("_MAX_CACHED_CHARACTERS", 25)])
+async def test_the_cache_of_grammars_is_limited(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, limit: tuple[str, int]
+) -> None:
+    compiled = counted(monkeypatch)
     monkeypatch.setattr(grammars, *limit)
     for grammar in ("a", "b", "a", "c", "a", "b"):
         await compiler.compile(f'start: "{grammar}"')
@@ -251,14 +257,7 @@ async def test_a_grammar_whose_lexer_is_exhausted_can_be_used_again(
 async def test_a_lexer_is_replaced_before_many_requests_exhaust_it(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compiled = []
-    compile_one = grammars._compile
-
-    def count(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> Compilation:
-        compiled.append(grammar)
-        return compile_one(tokenizer, grammar, vocab_size)
-
-    monkeypatch.setattr(grammars, "_compile", count)
+    compiled = counted(monkeypatch)
     monkeypatch.setattr(grammars, "_MAX_MASKS", 2)
     for _ in range(5):
         assert (await compiler.compile(TEXT)).allows(CHANNEL)

@@ -5,7 +5,7 @@ limit they are dropped if the store has them, and the rest is read from the stor
 reads again. An answer that is not stored ends with an error, which frees its slot; the client can
 still read the buffered events.
 
-An event in several pieces is large for its arrays, which the run's other events share. It does not
+An event in several pieces has an `EncodedArray`, which the run's other events share. It does not
 count towards the limit, and is not copied.
 """
 

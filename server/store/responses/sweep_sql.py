@@ -7,6 +7,7 @@ from sqlalchemy import Select, delete, exists, literal, select, update
 from sqlalchemy.exc import IntegrityError
 
 from server.store.batches import change_in_batches
+from server.store.chains import is_prunable
 from server.store.database import Database
 from server.store.tables import responses, runs
 
@@ -48,14 +49,10 @@ def _dead() -> Select[Any]:
 
     From each leaf it goes back as long as the predecessor has no other continuation.
     """
-    columns, later, other = responses.c, responses.alias(), responses.alias()
+    columns, other = responses.c, responses.alias()
     leaves = (
         select(columns.id, columns.previous_id, literal(0).label("depth"))
-        .where(
-            columns.deleted,
-            ~_has_run(),
-            ~exists().where(later.c.previous_id == columns.id).correlate(responses),
-        )
+        .where(*is_prunable())
         .limit(_MOST_LEAVES)
         .subquery()
     )

@@ -22,7 +22,7 @@ from server.persistence.maintenance import HEARTBEAT_SECONDS, LATE_SECONDS
 from server.store import codec, rows
 from server.store.conversations.base import Conversation
 from server.store.lists import ListQuery
-from server.store.postgres_listener import SILENT_SECONDS
+from server.store.postgres_listener import LOCKLESS_SECONDS
 from server.store.responses.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
@@ -429,7 +429,7 @@ async def test_a_gateway_looks_for_cancels_of_its_own_runs_alone(database: Datab
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway has ended as soon as its lock is missing."""
-    for name in ("_START_SECONDS", "SILENT_SECONDS"):
+    for name in ("_START_SECONDS", "LOCKLESS_SECONDS"):
         monkeypatch.setattr(f"server.store.postgres_listener.{name}", 0.0)
 
 
@@ -487,7 +487,7 @@ async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> N
     await second.stop()
 
 
-@pytest.mark.parametrize("name", ["_START_SECONDS", "SILENT_SECONDS"])
+@pytest.mark.parametrize("name", ["_START_SECONDS", "LOCKLESS_SECONDS"])
 @pytest.mark.usefixtures("at_once")
 async def test_a_gateway_gets_the_time_to_connect_again(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch, name: str
@@ -507,7 +507,7 @@ async def test_a_gateway_gets_the_time_to_connect_again(
 async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_its_lock(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.postgres_listener.SILENT_SECONDS", 600.0)
+    monkeypatch.setattr("server.store.postgres_listener.LOCKLESS_SECONDS", 600.0)
     url = await asyncio.to_thread(postgres.new_database)
     first, second = SqlStore(url), SqlStore(url)
     await first.start()
@@ -528,7 +528,7 @@ async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_it
 
 
 def test_a_gateway_without_its_lock_has_time_for_a_heartbeat() -> None:
-    assert HEARTBEAT_SECONDS < SILENT_SECONDS <= LATE_SECONDS
+    assert HEARTBEAT_SECONDS < LOCKLESS_SECONDS <= LATE_SECONDS
 
 
 @pytest.mark.usefixtures("at_once")
