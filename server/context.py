@@ -9,6 +9,8 @@ from starlette.requests import HTTPConnection
 
 from server.errors import NotFound
 from server.generation.gateway import Gateway
+from server.generation.runs import Encode, Run
+from server.http.answers.backlog import Feed, Stored
 from server.http.bodies.budget import Budget
 from server.http.traffic import Traffic
 from server.inbound.compiled import CompileContext
@@ -96,6 +98,12 @@ class Context:
             summaries=self._summaries,
             context_length=self.context_length,
         )
+
+    def feed(
+        self, run: Run, encode: Encode, start: int = 0, *, stored: Stored | None = None
+    ) -> Feed:
+        """The run's events for a client, within the server's limit; parameters as in Feed."""
+        return Feed(run, encode, self.settings.max_unread, start, stored)
 
     @property
     def _summaries(self) -> SummariesWhen:

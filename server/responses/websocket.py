@@ -225,13 +225,8 @@ class Connection:
         run, context = started.run, self._context
         stored = partial(stream_stored, context.store, self._owner, started.response["id"])
         has_events = asyncio.Event()
-        with open_backlog(
-            run,
-            encode,
-            wake,
-            limit=context.settings.max_unread,
-            stored=stored if run.has_journal else None,
-        ) as backlog:
+        feed = context.feed(run, encode, stored=stored if run.has_journal else None)
+        with open_backlog(feed, wake) as backlog:
             while True:
                 has_events.clear()
                 if events := backlog.take():

@@ -91,15 +91,8 @@ async def create_chat_completion(request: Request) -> Response:
         journal=journal if body.store else None,
         sessions=compiled.sessions,
     )
-    encode = encoder(include_usage=body.include_usage)
-    return await respond(
-        run,
-        request,
-        stream=bool(body.stream),
-        encode=encode,
-        fold=fold,
-        limit=context.settings.max_unread,
-    )
+    feed = context.feed(run, encoder(include_usage=body.include_usage))
+    return await respond(feed, request, stream=bool(body.stream), fold=fold)
 
 
 def _render_options(

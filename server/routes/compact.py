@@ -53,6 +53,5 @@ async def _summarise(request: Request, owner: str, body: CompactResponse) -> Res
     )
     started = await create(context, owner, summarise, constraint=answer_only(context.masking))
     fold = partial(compaction_object, started.started, partial(context.sealer.seal, owner))
-    return await respond(
-        started.run, request, stream=False, encode=named, fold=fold, reads_history=True
-    )
+    feed = context.feed(started.run, named)
+    return await respond(feed, request, stream=False, fold=fold, reads_history=True)

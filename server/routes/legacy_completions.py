@@ -78,12 +78,5 @@ async def create_completion(request: Request) -> Response:
         param="n" if compiled.best_of > 1 else "prompt",
         per_prompt=compiled.best_of,
     )
-    encode = encoder(include_usage=include_usage)
-    return await respond(
-        run,
-        request,
-        stream=bool(body.stream),
-        encode=encode,
-        fold=fold_and_select,
-        limit=context.settings.max_unread,
-    )
+    feed = context.feed(run, encoder(include_usage=include_usage))
+    return await respond(feed, request, stream=bool(body.stream), fold=fold_and_select)

@@ -37,12 +37,5 @@ async def create_response(request: Request) -> Response:
     if body.background and not body.stream:
         return json_response(started.response)
     stored = partial(stream_stored, context.store, owner, started.response["id"])
-    return await respond(
-        started.run,
-        request,
-        stream=bool(body.stream),
-        encode=named,
-        fold=fold,
-        limit=context.settings.max_unread,
-        stored=stored if started.run.has_journal else None,
-    )
+    feed = context.feed(started.run, named, stored=stored if started.run.has_journal else None)
+    return await respond(feed, request, stream=bool(body.stream), fold=fold)

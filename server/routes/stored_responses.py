@@ -78,8 +78,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
 
     stored = partial(stream_stored, context.store, owner, response_id)
     if run := context.gateway.runs.find(response_id):
-        limit = context.settings.max_unread
-        return sse.RunStream(run, encode, first, limit=limit, stored=stored)
+        return sse.RunStream(context.feed(run, encode, first, stored=stored))
     return sse.stream_batches(stored(first), encode)
 
 

@@ -13,9 +13,9 @@ from starlette.types import Receive, Scope, Send
 from server import threads
 from server.encoding.json_pieces import in_pieces, joined
 from server.errors import APIError
-from server.generation.runs import Encode, Run, WireEvent
+from server.generation.runs import Run, WireEvent
 from server.http.answers import sse
-from server.http.answers.backlog import MAX_UNREAD, Stored
+from server.http.answers.backlog import Feed
 from server.http.connections.disconnect import wait_for_disconnect
 from server.http.traffic import ERROR_CODE
 
@@ -79,26 +79,19 @@ class _ErrorResponse(Response):
 
 
 async def respond(
-    run: Run,
-    request: Request,
-    *,
-    stream: bool,
-    encode: Encode,
-    fold: Fold,
-    reads_history: bool = False,
-    limit: int = MAX_UNREAD,
-    stored: Stored | None = None,
+    feed: Feed, request: Request, *, stream: bool, fold: Fold, reads_history: bool = False
 ) -> Response:
-    """The answer of a run: a stream of its events if `stream`, else their fold.
+    """The answer of the feed's run: a stream of its events if `stream`, else their fold.
 
     Raises the run's APIError if it failed and `stream` is False. A foreground run is cancelled when
     its client disconnects. The run is stored in the request's state, because the status of a
     stream does not show how it ended. reads_history: `fold` reads more than the events, of any
-    size. limit, stored: as in RunStream.
+    size.
     """
+    run = feed.run
     request.state.run = run
     if stream:
-        return sse.RunStream(run, encode, limit=limit, stored=stored)
+        return sse.RunStream(feed)
     if not await _finish_unless_disconnected(run, request):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:

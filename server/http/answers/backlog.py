@@ -14,6 +14,7 @@ from array import array
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import chain
 
 from server.errors import ClientTooSlow
@@ -25,11 +26,25 @@ Batches = AsyncGenerator[Sequence[WireEvent], None]
 Stored = Callable[[int], Batches]
 """Reads the stored events of a run from a position on."""
 
-MAX_UNREAD = 8 * 1024 * 1024
 EVENTS_AT_ONCE = 256
 """Events that are encoded in one step of the event loop: less than a millisecond."""
 BYTES_AT_ONCE = 64 * 1024
 """Bytes of one write. The transport has it in memory until the client has read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A run's events as one client gets them.
+
+    limit: bytes of encoded events that may wait for the client. start: the position of its first
+    event. stored: reads the same events from the store; None if the store has no events.
+    """
+
+    run: Run
+    encode: Encode
+    limit: int
+    start: int = 0
+    stored: Stored | None = None
 
 
 class _Block:
@@ -70,19 +85,11 @@ class _LargeEvent:
 
 
 class Backlog:
-    """A run's events for one client, in order; made by `open_backlog`.
+    """The events of a feed, in order; made by `open_backlog`."""
 
-    limit: bytes of encoded events that may wait. stored: None if the store has no events.
-    """
-
-    def __init__(
-        self, run: Run, reader: Reader, encode: Encode, limit: int, stored: Stored | None
-    ) -> None:
-        self._run = run
+    def __init__(self, feed: Feed, reader: Reader) -> None:
+        self._feed = feed
         self._reader = reader
-        self._encode = encode
-        self._limit = limit
-        self._stored = stored
         self._begun: deque[bytes] = deque()  # pieces of events that are not waiting any more
         self._blocks: deque[_Block | _LargeEvent] = deque()
         self._last: list[bytes] = []
@@ -109,13 +116,13 @@ class Backlog:
             return self._take_waiting()
         taken = self._reader.take(EVENTS_AT_ONCE)
         if len(taken) == 1:
-            pieces = self._encode(taken[0])
+            pieces = self._feed.encode(taken[0])
             if len(pieces) == 1:
                 # The common case, optimized.
                 self.has_more = False
                 return pieces
         else:
-            pieces = [*chain.from_iterable(map(self._encode, taken))]
+            pieces = [*chain.from_iterable(map(self._feed.encode, taken))]
             if sum(map(len, pieces)) < BYTES_AT_ONCE:
                 self.has_more = len(taken) == EVENTS_AT_ONCE
                 return pieces
@@ -126,18 +133,19 @@ class Backlog:
         """Buffer new events for a client that does not read now. `take` raises errors of this."""
         try:
             for event in self._reader.take(EVENTS_AT_ONCE):
-                self._append(self._encode(event))
+                self._append(self._feed.encode(event))
         except Exception as error:
             self._failure = error
         # A run that is done has its events only as long as a reader needs them.
-        if self._size > self._limit or (self._run.done and self._reader.waiting):
+        is_behind = self._feed.run.done and self._reader.waiting
+        if self._size > self._feed.limit or is_behind:
             self._overflow()
 
     def rest(self) -> Batches:
         """The events from `resume_at` on, from the store."""
-        assert self._stored is not None
+        assert self._feed.stored is not None
         assert self.resume_at is not None
-        return self._stored(self.resume_at)
+        return self._feed.stored(self.resume_at)
 
     def _append(self, pieces: Sequence[bytes]) -> None:
         if len(pieces) > 1:
@@ -177,11 +185,12 @@ class Backlog:
         self._size = 0
 
     def _overflow(self) -> None:
-        if self._stored is not None:
+        run = self._feed.run
+        if self._feed.stored is not None:
             self._cut_off()
-        elif self._run.reason is None and not self._run.done:
+        elif run.reason is None and not run.done:
             logger.info("a client reads too slowly: its answer ends")
-            self._run.cancel(ClientTooSlow(self._limit))
+            run.cancel(ClientTooSlow(self._feed.limit))
 
     def _cut_off(self) -> None:
         waiting = len(self._last) + sum(map(len, self._blocks))
@@ -191,18 +200,7 @@ class Backlog:
 
 
 @contextmanager
-def open_backlog(
-    run: Run,
-    encode: Encode,
-    wake: Wake,
-    start: int = 0,
-    *,
-    limit: int = MAX_UNREAD,
-    stored: Stored | None = None,
-) -> Iterator[Backlog]:
-    """The backlog of the events from position `start` on; a reader of the run until it is left.
-
-    wake: as in `Run.read`. limit, stored: as in Backlog.
-    """
-    with run.read(wake, start, discard_taken=True) as reader:
-        yield Backlog(run, reader, encode, limit, stored)
+def open_backlog(feed: Feed, wake: Wake) -> Iterator[Backlog]:
+    """The backlog of the feed; a reader of its run until it is left. wake: as in `Run.read`."""
+    with feed.run.read(wake, feed.start, discard_taken=True) as reader:
+        yield Backlog(feed, reader)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from server.encoding.json_pieces import joined
 from server.generation.runs import Encode, Run
-from server.http.answers.backlog import MAX_UNREAD, Backlog, Batches, Stored, open_backlog
+from server.http.answers.backlog import Backlog, Batches, Feed, open_backlog
 from server.http.answers.eager_coroutine import Suspended, run_until_suspended
 from server.http.connections.disconnect import wait_for_disconnect
 
@@ -39,50 +39,30 @@ _HEADERS = (
 
 
 class RunStream(Response):
-    """A stream of a run's events from position `start` on, then `[DONE]`.
+    """A stream of a feed's events, then `[DONE]`.
 
-    limit: bytes of events that may wait for the client. stored: reads the same events from the
-    store; None if they are not stored. A comment every PING_SECONDS keeps the connection open.
-    The stream is a reader of the run until it ends or the client disconnects.
+    A comment every PING_SECONDS keeps the connection open. The stream is a reader of the run until
+    it ends or the client disconnects.
     """
 
-    def __init__(
-        self,
-        run: Run,
-        encode: Encode,
-        start: int = 0,
-        *,
-        limit: int = MAX_UNREAD,
-        stored: Stored | None = None,
-    ) -> None:
+    def __init__(self, feed: Feed) -> None:
         self.status_code = 200
         self.background = None
         self.raw_headers = list(_HEADERS)
-        self._run = run
-        self._encode = encode
-        self._start = start
-        self._limit = limit
-        self._stored = stored
+        self._feed = feed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         leaving = asyncio.ensure_future(wait_for_disconnect(receive))
         send_body = scope.get("state", {}).get(SEND_BODY, send)
-        writer = _Writer(self._run, send_body, leaving)
+        writer = _Writer(self._feed.run, send_body, leaving)
         head = {
             "type": "http.response.start",
             "status": self.status_code,
             "headers": self.raw_headers,
         }
         try:
-            with open_backlog(
-                self._run,
-                self._encode,
-                writer.wake,
-                self._start,
-                limit=self._limit,
-                stored=self._stored,
-            ) as backlog:
+            with open_backlog(self._feed, writer.wake) as backlog:
                 await writer.write_all(send, head, backlog)
                 if backlog.resume_at is not None and not leaving.done():
                     await self._write_rest(backlog, scope, send_body, leaving)
@@ -105,7 +85,7 @@ class RunStream(Response):
             if message["type"] == "http.response.body":
                 await send(message)
 
-        await stream_batches(backlog.rest(), self._encode)(scope, receive, send_bodies)
+        await stream_batches(backlog.rest(), self._feed.encode)(scope, receive, send_bodies)
 
 
 class _Writer:

@@ -12,6 +12,7 @@ from server.encoding.json_pieces import PIECE, EncodedArray
 from server.errors import InvalidRequest
 from server.generation.runs import Emit, Run, Show, WireEvent
 from server.http.answers.answer import json_response, respond
+from server.http.answers.backlog import Feed
 from server.outbound.encoding import unnamed
 
 
@@ -63,8 +64,12 @@ async def forever(_: Emit) -> None:
     await asyncio.Event().wait()
 
 
+def feed(run: Run) -> Feed:
+    return Feed(run, unnamed, limit=1_000_000)
+
+
 def whole(run: Run, connection: Connection) -> Any:
-    return respond(run, connection.request, stream=False, encode=unnamed, fold=count)
+    return respond(feed(run), connection.request, stream=False, fold=count)
 
 
 def count(events: Sequence[WireEvent]) -> dict[str, Any]:
@@ -93,10 +98,9 @@ async def test_what_reads_a_history_is_folded_beside_the_event_loop(
         return {}
 
     await respond(
-        Run(saying({"a": 1})),
+        feed(Run(saying({"a": 1}))),
         connection.request,
         stream=False,
-        encode=unnamed,
         fold=fold,
         reads_history=reads_history,
     )
@@ -142,7 +146,7 @@ async def test_a_streamed_answer_is_a_stream_of_events(connection: Connection) -
         sent.append(message)
 
     run = Run(saying({"a": 1}))
-    response = await respond(run, connection.request, stream=True, encode=unnamed, fold=count)
+    response = await respond(feed(run), connection.request, stream=True, fold=count)
     await response({"type": "http"}, connection.receive, send)
     assert sent[0]["status"] == 200
     assert dict(sent[0]["headers"])[b"content-type"].startswith(b"text/event-stream")
@@ -166,7 +170,7 @@ async def test_only_a_run_that_others_may_join_keeps_what_is_streamed(
         await over.wait()
 
     run = Run(produce, journal=journal)
-    response = await respond(run, connection.request, stream=True, encode=unnamed, fold=count)
+    response = await respond(feed(run), connection.request, stream=True, fold=count)
     streaming = asyncio.create_task(response({"type": "http"}, connection.receive, send))
     for _ in range(10):
         await asyncio.sleep(0)
@@ -186,7 +190,7 @@ async def test_a_large_answer_is_sent_in_parts(connection: Connection) -> None:
 
     run = Run(saying({"a": 1}))
     response = await respond(
-        run, connection.request, stream=False, encode=unnamed, fold=lambda _: {"values": values}
+        feed(run), connection.request, stream=False, fold=lambda _: {"values": values}
     )
     await response({"type": "http"}, connection.receive, send)
     head, *bodies = sent

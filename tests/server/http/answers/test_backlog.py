@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from server.errors import ClientTooSlow
 from server.generation.runs import Emit, Run, WireEvent
 from server.http.answers import backlog
-from server.http.answers.backlog import Backlog, open_backlog
+from server.http.answers.backlog import Backlog, Feed, Stored, open_backlog
 
 
 def encode(event: WireEvent) -> Sequence[bytes]:
@@ -58,6 +59,12 @@ def in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backlog, "BYTES_AT_ONCE", 6)
 
 
+def opened(
+    run: Run, *, limit: int = 1_000_000, stored: Stored | None = None
+) -> AbstractContextManager[Backlog]:
+    return open_backlog(Feed(run, encode, limit, stored=stored), lambda: None)
+
+
 def take_all(waiting: Backlog) -> list[bytes]:
     taken: list[bytes] = []
     while events := waiting.take():
@@ -68,7 +75,7 @@ def take_all(waiting: Backlog) -> list[bytes]:
 @pytest.mark.usefixtures("in_blocks")
 async def test_events_come_in_their_order_whether_they_waited_or_not(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None) as waiting:
+    with opened(run) as waiting:
         for first in range(0, 80, 8):
             await source.say(*range(first, first + 4))
             waiting.hold()
@@ -81,7 +88,7 @@ async def test_events_come_in_their_order_whether_they_waited_or_not(source: Sou
 @pytest.mark.usefixtures("in_blocks")
 async def test_a_block_is_taken_at_a_time(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None) as waiting:
+    with opened(run) as waiting:
         await source.say(*range(7))
         waiting.hold()
         sizes = [len(waiting.take()) for _ in range(4)]
@@ -94,7 +101,7 @@ async def test_what_is_stored_is_read_from_the_first_event_that_was_not_taken(
     source: Source, taken: int
 ) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None, limit=20, stored=stored) as waiting:
+    with opened(run, limit=20, stored=stored) as waiting:
         await source.say(*range(10))
         waiting.hold()
         for _ in range(taken):
@@ -114,7 +121,7 @@ async def test_what_is_stored_is_read_from_the_first_event_that_was_not_taken(
 
 async def test_what_is_not_stored_ends_its_run_once(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None, limit=4) as waiting:
+    with opened(run, limit=4) as waiting:
         await source.say(1, 2)
         waiting.hold()
         assert run.reason is None
@@ -130,7 +137,7 @@ async def test_what_is_not_stored_ends_its_run_once(source: Source) -> None:
 
 async def test_what_cannot_be_encoded_is_raised_to_the_client_alone(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None) as waiting:
+    with opened(run) as waiting:
         await source.say(1, "bad", 2)
         waiting.hold()
         with pytest.raises(ValueError, match="no JSON"):
@@ -143,7 +150,7 @@ async def test_a_run_that_is_done_keeps_no_events_for_who_is_far_behind(
 ) -> None:
     monkeypatch.setattr(backlog, "EVENTS_AT_ONCE", 5)
     run = Run(source, background=True)
-    with open_backlog(run, encode, lambda: None, stored=stored) as waiting:
+    with opened(run, stored=stored) as waiting:
         await source.say(*range(30))
         run.cancel()
         await run.wait()
@@ -156,7 +163,7 @@ async def test_a_run_that_is_done_keeps_no_events_for_who_is_far_behind(
 @pytest.mark.usefixtures("in_blocks")
 async def test_no_more_is_taken_at_once_than_a_write_has(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None) as waiting:
+    with opened(run) as waiting:
         await source.say(0, [*range(1, 9)], 9)
         taken = [(waiting.take(), waiting.has_more) for _ in range(5)]
     assert [len(pieces) for pieces, _ in taken] == [3, 3, 3, 1, 0]
@@ -167,7 +174,7 @@ async def test_no_more_is_taken_at_once_than_a_write_has(source: Source) -> None
 @pytest.mark.usefixtures("in_blocks")
 async def test_a_large_event_waits_in_its_place_and_does_not_count(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None, limit=6) as waiting:
+    with opened(run, limit=6) as waiting:
         await source.say(0, [*range(1, 20)], 20)
         waiting.hold()
         assert run.reason is None
@@ -177,7 +184,7 @@ async def test_a_large_event_waits_in_its_place_and_does_not_count(source: Sourc
 @pytest.mark.usefixtures("in_blocks")
 async def test_a_large_event_that_was_begun_is_taken_to_its_end(source: Source) -> None:
     run = Run(source)
-    with open_backlog(run, encode, lambda: None, limit=6, stored=stored) as waiting:
+    with opened(run, limit=6, stored=stored) as waiting:
         await source.say([*range(10)])
         begun = [*waiting.take()]
         await source.say([*range(90, 95)], *range(10, 20))

@@ -12,6 +12,7 @@ from server.encoding.json_pieces import EncodedArray
 from server.errors import ClientTooSlow, InvalidRequest
 from server.generation.runs import Emit, Run, WireEvent
 from server.http.answers import sse
+from server.http.answers.backlog import Feed, Stored
 from server.http.answers.sse import SEND_BODY, RunStream, stream_batches
 from server.outbound.encoding import named, unnamed
 
@@ -19,6 +20,8 @@ EVENT = {"type": "response.created", "text": "é\n"}
 ONE, TWO, THREE = (b'data: {"n":%d}\n\n' % number for number in (1, 2, 3))
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
+LARGE = 1_000_000
+"""A limit that no test reaches."""
 START = "http.response.start"
 
 
@@ -89,8 +92,11 @@ class Client:
         if self.breaks(message):
             raise OSError("broken")
 
-    async def get(self, run: Run, **options: Any) -> None:
-        await RunStream(run, unnamed, **options)(self.scope, self.receive, self.send)
+    async def get(
+        self, run: Run, start: int = 0, *, limit: int = LARGE, stored: Stored | None = None
+    ) -> None:
+        feed = Feed(run, unnamed, limit, start, stored)
+        await RunStream(feed)(self.scope, self.receive, self.send)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Return when the condition holds, which it may after a body."""
@@ -186,7 +192,7 @@ async def test_a_stream_does_not_say_whether_its_connection_stays(client: Client
 
 
 async def test_the_headers_of_one_stream_are_not_those_of_another(client: Client) -> None:
-    stream = RunStream(Run(two), unnamed)
+    stream = RunStream(Feed(Run(two), unnamed, LARGE))
     stream.headers["x-request-id"] = "r"
     await stream(client.scope, client.receive, client.send)
     await client.get(Run(two))
@@ -215,7 +221,7 @@ async def test_a_stream_may_start_at_any_event(
     run = Run(two)
     if late:
         await run.wait()
-    await client.get(run, start=start)
+    await client.get(run, start)
     assert client.body == body + DONE
 
 
@@ -361,7 +367,8 @@ async def test_a_client_that_does_not_take_the_head_gets_the_rest_in_one(client:
         await taken.wait()
 
     run = Run(saying(1, 2))
-    streaming = asyncio.create_task(RunStream(run, unnamed)(client.scope, client.receive, send))
+    stream = RunStream(Feed(run, unnamed, LARGE))
+    streaming = asyncio.create_task(stream(client.scope, client.receive, send))
     await run.wait()
     assert [message["type"] for message in client.sent] == [START]
     taken.set()
@@ -693,8 +700,9 @@ async def test_an_event_that_cannot_be_written_ends_the_stream_and_the_run(
     run = Run(saying_for_ever(1, 2, 3))
     if late:
         await settle()
+    stream = RunStream(Feed(run, refuse, LARGE))
     with pytest.raises(ValueError, match="no JSON"):
-        await RunStream(run, refuse)(client.scope, client.receive, client.send)
+        await stream(client.scope, client.receive, client.send)
     await run.wait()
     assert run.error is None
     assert client.bodies == ([] if late else [ONE])
@@ -750,7 +758,7 @@ async def test_no_ping_is_within_a_large_event(
         await emit([{"type": "large", "values": values}])
         await asyncio.Event().wait()
 
-    stream = RunStream(Run(produce), named)
+    stream = RunStream(Feed(Run(produce), named, LARGE))
     streaming = asyncio.create_task(stream(client.scope, client.receive, client.send))
     await pinged(client)
     event = b"event: large\ndata: %b\n\n" % orjson.dumps({"type": "large", "values": values})
