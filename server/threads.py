@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from enum import IntEnum
 from functools import partial
 from typing import Any, BinaryIO, TypeVar
 
@@ -25,7 +26,7 @@ from server.encoding.json_pieces import EncodedArray
 T = TypeVar("T")
 
 LARGE = 1 << 18
-"""Bytes or characters of a request from which on work with it is among the largest."""
+"""Bytes or characters from which on work with them is among the largest."""
 
 SWITCH_SECONDS = 0.001
 """The switch interval of the interpreter while large work runs."""
@@ -39,8 +40,7 @@ MOST_SMALL = 4096
 MOST_EVENTS = 500
 """Events that take about a millisecond to fold into an answer."""
 
-_VALUE = 16  # the cost of a value without text, in characters
-
+_VALUE = 32  # what a value in a list or an object costs beside its text, in characters
 
 _THREADS = 80
 """The most threads, with those that wait for a grammar: up to 12 for its compilation, 64 for one of
@@ -48,6 +48,17 @@ the same text. Threads are made when they are needed."""
 
 _pool = ThreadPoolExecutor(_THREADS, "compute")
 _here = threading.local()
+
+
+class Size(IntEnum):
+    """How much time work takes, which decides where it runs."""
+
+    SMALL = 0
+    """On the event loop."""
+    MEDIUM = 1
+    """On one of two threads."""
+    LARGE = 2
+    """On the thread of the largest work."""
 
 
 class Slots:
@@ -169,20 +180,18 @@ def _wake(turn: "asyncio.Future[None]") -> None:
         turn.set_result(None)
 
 
-_computing = Slots(2)
-_computing_large = Slots(1)
+_computing = {Size.MEDIUM: Slots(2), Size.LARGE: Slots(1)}
 
 
-async def run(work: Callable[[], T], *, small: bool, large: bool = False) -> T:
-    """The result of `work`, which runs on the event loop if `small`, else on a thread.
+async def run(work: Callable[[], T], size: Size) -> T:
+    """The result of `work`, which runs on the event loop if it is small, else on a thread.
 
     Where `work` waits for something, it has to say so by `waiting`. Work that has not begun
-    is dropped if the caller is cancelled. large: whether the work is among the largest.
+    is dropped if the caller is cancelled.
     """
-    if small:
+    if size is Size.SMALL:
         return work()
-    computing = _computing_large if large else _computing
-    return await computing.run(partial(_with_short_interval, work))
+    return await _computing[size].run(partial(_with_short_interval, work))
 
 
 async def completed(work: Awaitable[T]) -> T:
@@ -256,23 +265,33 @@ class _ShortInterval:
 _short_interval = _ShortInterval()
 
 
-def is_small(value: Any, most: int = MOST_SMALL) -> bool:
-    """Whether a JSON value has little text and few values. The time for large values is bounded.
+def size_of(value: Any) -> Size:
+    """The size of work with a JSON value."""
+    characters = cost(value, LARGE)
+    return Size.LARGE if characters > LARGE else counted(characters, MOST_SMALL)
 
-    most: the limit in characters; each value counts as 16 beside its text.
+
+def counted(count: int, most: int) -> Size:
+    """The size of work with `count` parts, which is small for up to `most` of them, else medium."""
+    return Size.SMALL if count <= most else Size.MEDIUM
+
+
+def cost(value: Any, most: int, each: int = _VALUE) -> int:
+    """The characters of a JSON value; no more is counted once they are more than `most`.
+
+    each: what a value in a list or an object, or a member's name with its value, costs beside text.
     """
-    budget, pending = most, [value]
-    while pending and budget >= 0:
+    characters, pending = 0, [value]
+    while pending and characters <= most:
         item = pending.pop()
-        budget -= _VALUE
         if isinstance(item, str):
-            budget -= len(item)
+            characters += len(item)
         elif isinstance(item, EncodedArray):
-            budget -= item.size
+            characters += item.size
         elif isinstance(item, dict | list):
             # Charged before they are visited: there may be millions.
-            budget -= _VALUE * len(item)
-            if budget >= 0:
+            characters += each * len(item)
+            if characters <= most:
                 pending.extend(item)  # an object's names
                 pending.extend(item.values() if isinstance(item, dict) else ())
-    return budget >= 0
+    return characters

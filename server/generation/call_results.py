@@ -21,7 +21,7 @@ async def render_result(call: ToolCall, text: str, room: int) -> tuple[Message, 
         message = result_message(call, _within(text, max(room // 2 - _FRAME, _FRAME)))
         return message, tuple(render_message(message))
 
-    return await threads.run(work, small=threads.is_small(text))
+    return await threads.run(work, threads.size_of(text))
 
 
 def result_message(call: ToolCall, text: str) -> Message:

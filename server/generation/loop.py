@@ -258,8 +258,8 @@ class Loop:
         spec = after_hosted_call(plan.spec, reasoned)
         if spec == plan.spec:
             return plan
-        is_small = len(plan.grammar) <= threads.MOST_SMALL
-        return await threads.run(partial(_with_spec, plan, spec), small=is_small)
+        size = threads.counted(len(plan.grammar), threads.MOST_SMALL)
+        return await threads.run(partial(_with_spec, plan, spec), size)
 
     @property
     def _plan(self) -> TurnPlan:

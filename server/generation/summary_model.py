@@ -5,7 +5,6 @@ needs it.
 """
 
 from contextlib import aclosing
-from functools import partial
 from itertools import count
 
 from adapters.base import Backend, SamplingParams
@@ -21,7 +20,6 @@ from harmony.messages import (
     Role,
     SystemContent,
 )
-from server import threads
 from server.errors import APIError
 from server.generation.admission import Admission, NoSpareSlot
 from server.generation.plan import TurnPlan
@@ -64,7 +62,7 @@ class EngineModel:
         """Nothing to close: the engine belongs to the application."""
 
     async def _sample(self, prompt: SummaryPrompt) -> Completion:
-        plan = await threads.run(partial(_plan, prompt, masks=self._masks), small=True)
+        plan = _plan(prompt, masks=self._masks)
         turn = await prepare(plan, self._backend, f"summary-{next(self._numbers)}")
         events: list[TurnEvent] = []
         async with aclosing(turn.chunks()) as chunks:

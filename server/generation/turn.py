@@ -227,10 +227,10 @@ class SharedPrompt:
             return _Prompt(ids, plan.affinity or conversation_key(ids))
 
         if self._prompt is None:
-            values = _rendered(plan)
-            is_short = not plan.tools and threads.is_small(values)
-            is_long = not is_short and not threads.is_small(values, threads.LARGE)
-            self._prompt = await threads.run(work, small=is_short, large=is_long)
+            size = threads.size_of(_rendered(plan))
+            if plan.tools:
+                size = max(size, threads.Size.MEDIUM)
+            self._prompt = await threads.run(work, size)
         return self._prompt
 
 

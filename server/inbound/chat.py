@@ -60,8 +60,7 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     """
     named = [request.tools, request.web_search_options, request.plugins]
     find = partial(chat_entries, request, context.tools)
-    is_quick = not context.tools or threads.is_small(named)
-    entries = await threads.run(find, small=is_quick)
+    entries = await threads.run(find, threads.size_of(context.tools and named))
     messages_up_to_call = await _messages_up_to_calls(request, context)
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledChat:
@@ -77,12 +76,12 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
 
     makes_grammar = request.tools or request.functions or request.response_format
     large = [request.messages, request.logit_bias, request.tool_choice, request.function_call]
-    is_small = threads.is_small([*large, request.reasoning, request.stop]) and not entries
-    is_large = not is_small and not threads.is_small(request.messages, threads.LARGE)
+    size = threads.size_of([*large, request.reasoning, request.stop])
+    if entries or makes_grammar:
+        size = max(size, threads.Size.MEDIUM)
     answer = context.of_answer(request.include, stored=bool(request.store))
     async with opened(entries, answer, request.n or 1) as sessions:
-        is_small = is_small and not makes_grammar
-        return await threads.run(partial(work, sessions), small=is_small, large=is_large)
+        return await threads.run(partial(work, sessions), size)
 
 
 def _with_sessions(plan: TurnPlan, tools: Tools, hosted: Sequence[OpenedTool]) -> TurnPlan:
@@ -98,8 +97,7 @@ async def _messages_up_to_calls(
     Nothing is looked up for a request that is not to be stored. While the store is unavailable,
     only this process's memory is used.
     """
-    is_small = threads.is_small(request.messages)
-    ids = await threads.run(partial(call_ids, request.messages), small=is_small)
+    ids = await threads.run(partial(call_ids, request.messages), threads.size_of(request.messages))
     if not ids or request.store is False:
         return NO_CALLS
     recalled = context.recall.find(context.owner, ids)

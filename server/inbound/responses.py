@@ -96,15 +96,12 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     """
     for name in UNSUPPORTED:
         refuse(name, getattr(request, name))
-    is_small = threads.is_small(request.input)
-    is_large = not is_small and not threads.is_small(request.input, threads.LARGE)
-    normalised = partial(items.normalise, request.input)
-    received = await threads.run(normalised, small=is_small, large=is_large)
+    size = threads.size_of(request.input)
+    received = await threads.run(partial(items.normalise, request.input), size)
     prior = await _prior_turns(request, received, context)
     known, turns_up_to_calls = await _stored(request, received, context)
     find = partial(hosted_entries, request.tools, context.tools)
-    is_quick = not context.tools or threads.is_small(request.tools)
-    entries = await threads.run(find, small=is_quick)
+    entries = await threads.run(find, threads.size_of(context.tools and request.tools))
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
         tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
@@ -114,11 +111,11 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         compiled = _compile(request, prior, restored, tools, context)
         return replace(compiled, sessions=sessions) if entries else compiled
 
-    makes_grammar = request.tools or (request.text and request.text.format)
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
-    is_small = is_small and not makes_grammar and threads.is_small(large)
-    is_large = is_large or not (is_small or threads.is_small(large, threads.LARGE))
+    size = max(size, threads.size_of(large))
+    if request.tools or (request.text and request.text.format):  # their grammar takes time
+        size = max(size, threads.Size.MEDIUM)
     history = partial(_hosted_items_before, prior, received, known)
     answer = context.of_answer(
         request.include,
@@ -127,7 +124,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         history=await _over_items(history, prior.items, received) if entries else (),
     )
     async with opened(entries, answer) as sessions:
-        compiled = await threads.run(partial(work, sessions), small=is_small, large=is_large)
+        compiled = await threads.run(partial(work, sessions), size)
         return await _with_approvals(compiled, context)
 
 
@@ -149,7 +146,7 @@ async def _prior_turns(
 
 async def _over_items(work: Callable[[], T], *lists: Sequence[Any]) -> T:
     """The result of `work`, a loop over items, which runs on a thread where they are many."""
-    return await threads.run(work, small=sum(map(len, lists)) <= _FEW_ITEMS)
+    return await threads.run(work, threads.counted(sum(map(len, lists)), _FEW_ITEMS))
 
 
 async def _with_approvals(compiled: CompiledResponse, context: CompileContext) -> CompiledResponse:

@@ -34,7 +34,7 @@ class ChatCompletionJournal:
         """Show chunks; the last ones once the completion is stored. Raises StoreUnavailable."""
         self._chunks += events
         if any(event.get("choices") == [] for event in events):
-            small = len(self._chunks) <= threads.MOST_EVENTS
-            stored = self._to_stored(await threads.run(lambda: fold(self._chunks), small=small))
+            size = threads.counted(len(self._chunks), threads.MOST_EVENTS)
+            stored = self._to_stored(await threads.run(lambda: fold(self._chunks), size))
             await self._retries.until_written(lambda: self._store.put(stored))
         show(events)

@@ -61,7 +61,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     approved = list(takewhile(lambda item: item.message is None, stored.output))
     ids = _with_results(await _prompt(context, plan), approved, opened)
     sampled = partial(_output, stored.output[len(approved) :], opened)
-    samplings, output = await threads.run(sampled, small=False)
+    samplings, output = await threads.run(sampled, threads.Size.MEDIUM)
     usage = stored.response["usage"] or {}
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
@@ -78,7 +78,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
 async def _prompt(context: Context, plan: TurnPlan) -> Sequence[int]:
     """The prompt's tokens. Where the plan truncates, they are those that the engine would get."""
     if not plan.truncate:
-        return await threads.run(partial(prompt, plan), small=False)
+        return await threads.run(partial(prompt, plan), threads.Size.MEDIUM)
     return (await context.gateway.prepare(plan, new_id("render"))).request.prompt_token_ids
 
 

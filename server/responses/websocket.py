@@ -249,8 +249,8 @@ class Connection:
             raise InvalidRequest("Expected a 'response.create' event.", param="type")
         generate = optional_boolean(event.get("generate"), "generate")
         fields = {name: value for name, value in event.items() if name not in _TRANSPORT_FIELDS}
-        is_small = threads.is_small(fields)
-        request = await threads.run(partial(validate, fields, CreateResponse), small=is_small)
+        work = partial(validate, fields, CreateResponse)
+        request = await threads.run(work, threads.size_of(fields))
         if request.background:
             raise InvalidRequest(
                 "A background response cannot be created over a WebSocket. Use HTTP for it.",

@@ -48,9 +48,7 @@ async def compact(request: Request) -> Response:
 
 async def _summarise(request: Request, owner: str, body: CompactResponse) -> Response:
     context = context_of(request)
-    summarise = await threads.run(
-        partial(summary_request, body), small=threads.is_small(body.input)
-    )
+    summarise = await threads.run(partial(summary_request, body), threads.size_of(body.input))
     started = await create(context, owner, summarise, constraint=answer_only(context.masking))
     fold = partial(compaction_object, started.started, partial(context.sealer.seal, owner))
     feed = context.feed(started.run, named)

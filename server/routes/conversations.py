@@ -176,7 +176,7 @@ async def _read_items(
         return stored_items
 
     examined = [value, *(stored.item for stored in (*before, *known.values()))]
-    return await threads.run(resolved, small=threads.is_small(examined))
+    return await threads.run(resolved, threads.size_of(examined))
 
 
 async def _conversation(request: Request, conversation_id: str) -> Conversation:

@@ -39,6 +39,6 @@ async def count_input_tokens(request: Request) -> Response:
     # Truncation leaves room for the answer in the context.
     plan = context.gateway.limited(compiled.plan)
     length = partial(prompt_length, plan, context.context_length)
-    is_large = not threads.is_small(body.input, threads.LARGE)
-    tokens = await threads.run(length, small=False, large=is_large)
+    size = max(threads.size_of(body.input), threads.Size.MEDIUM)
+    tokens = await threads.run(length, size)
     return json_response({"object": "response.input_tokens", "input_tokens": tokens})

@@ -41,8 +41,8 @@ async def create_completion(request: Request) -> Response:
     refuse_if_reasoning_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
     compiling = partial(legacy_completions.compile, body, context_length=info.context_length)
-    is_large = not threads.is_small(body.prompt, threads.LARGE)
-    compiled = await threads.run(compiling, small=False, large=is_large)
+    size = max(threads.size_of(body.prompt), threads.Size.MEDIUM)
+    compiled = await threads.run(compiling, size)
     completion_id = new_id("cmpl")
     include_usage = body.stream_options is not None and bool(body.stream_options.include_usage)
     shared = chunk_fields(

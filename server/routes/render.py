@@ -63,9 +63,9 @@ async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
     """
     wants_bytes = _boolean(request.query_params, "return_token_bytes")
     generation = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
-    is_small = threads.is_small(list(generation.prompt_token_ids))
+    size = threads.size_of(list(generation.prompt_token_ids))
     prompt = {
-        "text": await threads.run(partial(decode, generation.prompt_token_ids), small=is_small),
+        "text": await threads.run(partial(decode, generation.prompt_token_ids), size),
         "token_ids": generation.prompt_token_ids,
         "count": len(generation.prompt_token_ids),
         "max_tokens": generation.max_tokens,
@@ -74,7 +74,7 @@ async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
     }
     if wants_bytes:
         encoded = partial(hexadecimal, generation.prompt_token_ids)
-        prompt["token_bytes"] = await threads.run(encoded, small=is_small)
+        prompt["token_bytes"] = await threads.run(encoded, size)
     return prompt
 
 

@@ -35,8 +35,8 @@ async def tokenize(request: Request) -> Response:
     note_unknown(body, "Tokenize")
     context.model(body.model)
     length = context.gateway.backend.info.context_length
-    is_large = len(body.prompt) > threads.LARGE
-    tokens = await threads.run(partial(_tokens, body), small=False, large=is_large)
+    size = max(threads.size_of(body.prompt), threads.Size.MEDIUM)
+    tokens = await threads.run(partial(_tokens, body), size)
     return json_response({**tokens, "max_model_len": length})
 
 
@@ -45,10 +45,10 @@ async def detokenize(request: Request) -> Response:
     """Decode token ids to text, control tokens included, and on request to each token's bytes."""
     authenticate(request)
     body = await json_body.parse(request, Detokenize)
-    is_small = threads.is_small(body.tokens)
+    size = threads.size_of(body.tokens)
     note_unknown(body, "Detokenize")
     context_of(request).model(body.model)
-    return json_response(await threads.run(partial(_text, body), small=is_small))
+    return json_response(await threads.run(partial(_text, body), size))
 
 
 def _text(body: Detokenize) -> dict[str, Any]:

@@ -39,8 +39,8 @@ async def read(connection: AsyncConnection, row: Any) -> Chain:
 async def decode(chain: Chain) -> StoredResponse:
     """Return the response of a chain, with its whole history."""
     work = partial(_history_input_output, chain)
-    is_small = rows.are_small([*chain.before, *chain.links])
-    history, inputs, output = await threads.run(work, small=is_small)
+    size = rows.size_of([*chain.before, *chain.links])
+    history, inputs, output = await threads.run(work, size)
     row = chain.response
     (body,) = await codec.load_all([row.body])
     return StoredResponse(
@@ -75,7 +75,8 @@ async def locate_input(chain: Chain) -> list[Located]:
                 located.append(Located(items, place, item_id))
         return located
 
-    return await threads.run(locate, small=len(chain.before) + len(chain.links) <= _MOST_SMALL)
+    count = len(chain.before) + len(chain.links)
+    return await threads.run(locate, threads.counted(count, _MOST_SMALL))
 
 
 def _history_input_output(chain: Chain) -> tuple[_Items, ...]:

@@ -38,7 +38,8 @@ def dump(value: dict[str, Any] | str) -> str:
 
 async def dump_large(value: dict[str, Any]) -> str:
     """Return JSON text, which is made on a thread if the value is large."""
-    return await threads.run(partial(dump, value), small=threads.is_small(value, _MOST_READ))
+    size = threads.counted(threads.cost(value, _MOST_READ), _MOST_READ)
+    return await threads.run(partial(dump, value), size)
 
 
 def load(text: str) -> dict[str, Any]:
@@ -49,8 +50,9 @@ def load(text: str) -> dict[str, Any]:
 
 async def load_all(texts: Sequence[str]) -> list[dict[str, Any]]:
     """Return the values of several texts; large ones are read on a thread."""
-    is_small = len(texts) <= _MOST_VALUES and sum(map(len, texts)) <= _MOST_READ
-    return await threads.run(lambda: [*map(load, texts)], small=is_small)
+    values = threads.counted(len(texts), _MOST_VALUES)
+    characters = threads.counted(sum(map(len, texts)), _MOST_READ)
+    return await threads.run(lambda: [*map(load, texts)], max(values, characters))
 
 
 async def pack(events: Sequence[dict[str, Any]]) -> bytes:
@@ -69,7 +71,7 @@ async def pack(events: Sequence[dict[str, Any]]) -> bytes:
         all_pieces = chain(pieces or (b"[",), chain.from_iterable(later), (b"]",))
         return b"".join([*map(deflate.compress, joined(all_pieces)), deflate.flush()])
 
-    return await threads.run(deflated, small=size <= _MOST_DEFLATED)
+    return await threads.run(deflated, threads.counted(size, _MOST_DEFLATED))
 
 
 async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
@@ -78,7 +80,7 @@ async def unpack(bodies: Sequence[bytes]) -> list[dict[str, Any]]:
     def read() -> list[dict[str, Any]]:
         return [event for body in bodies for event in json_reading.load(zlib.decompress(body))]
 
-    return await threads.run(read, small=sum(map(len, bodies)) <= _MOST_INFLATED)
+    return await threads.run(read, threads.counted(sum(map(len, bodies)), _MOST_INFLATED))
 
 
 def dump_message(message: Message | None) -> str | None:

@@ -34,7 +34,7 @@ async def read_page(database: Database, located: Sequence[Located], query: ListQ
     if query.after is not None:
         query = replace(query, after=rows.key(query.after))
     find = partial(page_in_memory, located, query, lambda each: each.item_id)
-    page = await threads.run(find, small=len(located) <= _MOST_SMALL)
+    page = await threads.run(find, threads.counted(len(located), _MOST_SMALL))
     async with database.reading() as connection:
         sizes = await _values(connection, page.entries, lambda item: database.size_of(item))
         there = [each for each in page.entries if each in sizes]

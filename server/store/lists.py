@@ -100,12 +100,12 @@ async def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) 
         key=lambda each: (each[0], each[1].object["id"]),
     )
     page = page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
-    is_small = threads.is_small([entry.first_item for entry in page.entries])
+    size = threads.size_of([entry.first_item for entry in page.entries])
 
     def shown() -> list[ListEntry]:
         return [_without_large_item(entry) for entry in page.entries]
 
-    return replace(page, entries=await threads.run(shown, small=is_small))
+    return replace(page, entries=await threads.run(shown, size))
 
 
 def _without_large_item(entry: ListEntry) -> ListEntry:

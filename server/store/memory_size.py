@@ -49,7 +49,7 @@ class MemorySizes:
         if len(new) <= _MOST_PARTS:
             large = [part for part in new if not _measure_small(part, measured)]
         if large:
-            sizes = await threads.run(lambda: [_size_of(part) for part in large], small=False)
+            sizes = await threads.run(lambda: [*map(_size_of, large)], threads.Size.MEDIUM)
             measured.update(zip(map(id, large), sizes, strict=True))
         return measured
 

@@ -90,10 +90,10 @@ async def _built(
     row: Callable[[StoredItem], dict[str, Any]], stored_items: Sequence[StoredItem]
 ) -> list[dict[str, Any]]:
     tokens = (each.message.tokens or () for each in stored_items if each.message is not None)
-    is_small = sum(map(len, tokens)) <= _MOST_TOKENS and threads.is_small(
-        [[each.item, each.result and each.result.content] for each in stored_items], _MOST_JSON
-    )
-    return await threads.run(lambda: [*map(row, stored_items)], small=is_small)
+    values = [[each.item, each.result and each.result.content] for each in stored_items]
+    of_tokens = threads.counted(sum(map(len, tokens)), _MOST_TOKENS)
+    of_values = threads.counted(threads.cost(values, _MOST_JSON), _MOST_JSON)
+    return await threads.run(lambda: [*map(row, stored_items)], max(of_tokens, of_values))
 
 
 def item(stored: StoredItem) -> dict[str, Any]:
@@ -124,16 +124,17 @@ async def insert_all(
 
 async def stored_items(found: Sequence[Any]) -> tuple[StoredItem, ...]:
     """Return the items of rows; many or large ones are read on a thread."""
-    return await threads.run(lambda: tuple(map(stored_item, found)), small=are_small(found))
+    return await threads.run(lambda: tuple(map(stored_item, found)), size_of(found))
 
 
-def are_small(found: Sequence[Any]) -> bool:
-    """Return whether the items of rows are few and small. A row may have no item."""
+def size_of(found: Sequence[Any]) -> threads.Size:
+    """Return the size of work with the items of rows. A row may have no item."""
     if len(found) > _MOST_DECODED:
-        return False
+        return threads.Size.MEDIUM
     texts = [text for row in found for text in (row.item, row.message, row.result) if text]
     deflated = [row.tokens for row in found if row.tokens]
-    return sum(map(len, texts)) <= _MOST_JSON and sum(map(len, deflated)) <= _MOST_INFLATED
+    of_texts = threads.counted(sum(map(len, texts)), _MOST_JSON)
+    return max(of_texts, threads.counted(sum(map(len, deflated)), _MOST_INFLATED))
 
 
 def stored_item(row: Any) -> StoredItem:
@@ -169,7 +170,7 @@ async def turns(
         for name, turn in named
         for call_id, length in turn.ends.items()
     ]
-    return await threads.run(build, small=not sampled), calls
+    return await threads.run(build, threads.counted(len(sampled), 0)), calls
 
 
 async def messages_by_turn(found: Sequence[Any]) -> dict[str, SampledMessages]:
@@ -181,7 +182,7 @@ async def messages_by_turn(found: Sequence[Any]) -> dict[str, SampledMessages]:
             for name, own in groupby(found, key=lambda row: row.turn)
         }
 
-    return await threads.run(load, small=not found)
+    return await threads.run(load, threads.counted(len(found), 0))
 
 
 async def batch(response_id: str, events: Sequence[Event]) -> dict[str, Any]:

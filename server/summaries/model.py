@@ -62,8 +62,8 @@ class ModelSummariser:
         check = partial(
             finding, f"{title}\n\n{text}", request.text, request.sources, self._policy.never
         )
-        size = len(request.text) + request.sources.size
-        if reason := await threads.run(check, small=size <= threads.MOST_SMALL):
+        characters = len(request.text) + request.sources.size
+        if reason := await threads.run(check, threads.counted(characters, threads.MOST_SMALL)):
             return SummaryPart(WITHHELD, reason, usage)
         return SummaryPart(_markdown(title, text, MOST_TEXT[request.detail]), usage=usage)
 

@@ -12,32 +12,35 @@ import pytest
 from server import threads
 from server.encoding.json_pieces import EncodedArray
 from server.threads import (
+    LARGE,
     MOST_SMALL,
     SWITCH_SECONDS,
+    Size,
     Slots,
     _wake_later,
     closed_on_a_thread,
     completed,
-    is_small,
+    cost,
     run,
+    size_of,
     waiting,
 )
 from tests.waiting import until
 
 
-@pytest.mark.parametrize("small", [True, False])
-async def test_only_large_work_is_done_beside_the_event_loop(small: bool) -> None:
-    done_by = await run(threading.get_ident, small=small)
-    assert (done_by == threading.get_ident()) is small
+@pytest.mark.parametrize("size", Size)
+async def test_only_small_work_is_done_on_the_event_loop(size: Size) -> None:
+    done_by = await run(threading.get_ident, size)
+    assert (done_by == threading.get_ident()) is (size is Size.SMALL)
 
 
-@pytest.mark.parametrize("small", [True, False])
-async def test_what_the_work_raises_is_raised(small: bool) -> None:
+@pytest.mark.parametrize("size", Size)
+async def test_what_the_work_raises_is_raised(size: Size) -> None:
     def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await run(fail, small=small)
+        await run(fail, size)
 
 
 async def test_large_work_is_done_one_at_a_time() -> None:
@@ -48,9 +51,9 @@ async def test_large_work_is_done_one_at_a_time() -> None:
         may_end.wait()
         return second.is_set()
 
-    first = asyncio.create_task(run(wait, small=False, large=True))
+    first = asyncio.create_task(run(wait, Size.LARGE))
     await asyncio.to_thread(began.wait)
-    other = asyncio.create_task(run(second.set, small=False, large=True))
+    other = asyncio.create_task(run(second.set, Size.LARGE))
     await asyncio.sleep(0)
     may_end.set()
     assert await first is False
@@ -65,23 +68,23 @@ async def test_large_work_that_was_cancelled_before_it_began_is_not_done() -> No
         began.set()
         may_end.wait()
 
-    first = asyncio.create_task(run(wait, small=False, large=True))
+    first = asyncio.create_task(run(wait, Size.LARGE))
     await asyncio.to_thread(began.wait)
-    cancelled = asyncio.create_task(run(done.set, small=False, large=True))
+    cancelled = asyncio.create_task(run(done.set, Size.LARGE))
     await asyncio.sleep(0)
     cancelled.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cancelled
     may_end.set()
     await first
-    await run(lambda: None, small=False, large=True)
+    await run(lambda: None, Size.LARGE)
     assert not done.is_set()
 
 
 async def test_large_work_has_the_context_of_its_caller() -> None:
     variable = contextvars.ContextVar[int]("variable")
     variable.set(1)
-    assert await run(variable.get, small=False, large=True) == 1
+    assert await run(variable.get, Size.LARGE) == 1
 
 
 async def test_threads_switch_more_often_during_large_work() -> None:
@@ -89,11 +92,9 @@ async def test_threads_switch_more_often_during_large_work() -> None:
         raise ValueError("no")
 
     before = sys.getswitchinterval()
-    assert await run(sys.getswitchinterval, small=False, large=True) == pytest.approx(
-        SWITCH_SECONDS
-    )
+    assert await run(sys.getswitchinterval, Size.LARGE) == pytest.approx(SWITCH_SECONDS)
     with pytest.raises(ValueError, match="no"):
-        await run(fail, small=False, large=True)
+        await run(fail, Size.LARGE)
     assert sys.getswitchinterval() == pytest.approx(before)
 
 
@@ -135,21 +136,27 @@ async def test_cancellations_wait_until_the_work_has_ended(error: OSError | None
     [None, True, 7, 1.5, "", "hi", [], {}, [None] * 100, {"a": {"b": ["c", {"d": [1]}]}}],
 )
 def test_little_json_is_small(value: Any) -> None:
-    assert is_small(value)
+    assert size_of(value) is Size.SMALL
 
 
 @pytest.mark.parametrize(
     ("most", "more"),
     [
-        # A value takes 16 characters, in a list twice as many, and text as many as it has.
-        ("a" * (MOST_SMALL - 16), "a"),
-        ([0] * (MOST_SMALL // 32 - 1), [0]),
-        (["a" * (MOST_SMALL // 2), "b" * (MOST_SMALL // 2 - 80)], ["c"]),
+        # A value in a list takes 32 characters, and text as many as it has.
+        ("a" * MOST_SMALL, "a"),
+        ([0] * (MOST_SMALL // 32), [0]),
+        (["a" * (MOST_SMALL // 2), "b" * (MOST_SMALL // 2 - 64)], ["c"]),
     ],
 )
 def test_small_ends_at_the_limit(most: Any, more: Any) -> None:
-    assert is_small(most)
-    assert not is_small(most + more)
+    assert size_of(most) is Size.SMALL
+    assert size_of(most + more) is Size.MEDIUM
+
+
+@pytest.mark.parametrize(("most", "more"), [("a" * LARGE, "a"), ([0] * (LARGE // 32), [0])])
+def test_medium_ends_at_the_limit(most: Any, more: Any) -> None:
+    assert size_of(most) is Size.MEDIUM
+    assert size_of(most + more) is Size.LARGE
 
 
 @pytest.mark.parametrize(
@@ -160,36 +167,35 @@ def test_small_ends_at_the_limit(most: Any, more: Any) -> None:
         [{"text": "word " * 20} for _ in range(40)],
     ],
 )
-def test_many_values_and_much_text_are_large_at_any_depth(value: Any) -> None:
-    assert not is_small(value)
+def test_many_values_and_much_text_are_not_small_at_any_depth(value: Any) -> None:
+    assert size_of(value) is Size.MEDIUM
 
 
 def test_encoded_arrays_are_as_large_as_their_bytes() -> None:
     values = EncodedArray()
     values.add(["x" * 100])
-    assert is_small({"logprobs": values})
+    assert size_of({"logprobs": values}) is Size.SMALL
     values.add(["x" * MOST_SMALL])
-    assert not is_small({"logprobs": values})
+    assert size_of({"logprobs": values}) is Size.MEDIUM
 
 
 def test_depth_is_no_matter() -> None:
     value: Any = "end"
     for _ in range(100_000):
         value = [value]
-    assert not is_small(value)
+    assert size_of(value) is Size.LARGE
 
 
-def test_no_more_is_looked_at_than_is_small() -> None:
+def test_a_cost_is_counted_up_to_the_limit() -> None:
     class Unlooked(list[Any]):
         def __iter__(self) -> Any:
             raise AssertionError("looked at")
 
-    assert not is_small(Unlooked([0] * MOST_SMALL))
+    assert cost(Unlooked([0] * 100), 99, 1) == 100
 
 
-def test_small_is_what_the_caller_calls_so() -> None:
-    assert is_small("x" * 100, 116)
-    assert not is_small("x" * 101, 116)
+def test_a_cost_is_that_of_texts_and_values() -> None:
+    assert cost({"name": ["text", 1, None]}, 1000, 10) == 4 + 10 + 4 + 30
 
 
 class SlowToClose(BytesIO):
@@ -222,12 +228,10 @@ async def test_two_computations_run_at_once_and_shorten_the_interval_together() 
         assert go_on.wait(30)
         return sys.getswitchinterval()
 
-    running = [asyncio.create_task(run(wait, small=False)) for _ in range(3)]
+    running = [asyncio.create_task(run(wait, Size.MEDIUM)) for _ in range(3)]
     await asyncio.to_thread(lambda: [began.acquire(timeout=30) for _ in range(2)])
     assert not began.acquire(blocking=False)
-    assert await run(sys.getswitchinterval, small=False, large=True) == pytest.approx(
-        SWITCH_SECONDS
-    )
+    assert await run(sys.getswitchinterval, Size.LARGE) == pytest.approx(SWITCH_SECONDS)
     go_on.set()
     assert await asyncio.gather(*running) == pytest.approx([SWITCH_SECONDS] * 3)
     assert sys.getswitchinterval() == pytest.approx(before)
@@ -235,9 +239,9 @@ async def test_two_computations_run_at_once_and_shorten_the_interval_together() 
 
 async def test_the_largest_work_does_not_wait_for_other_work() -> None:
     go_on = threading.Event()
-    running = [asyncio.create_task(run(go_on.wait, small=False)) for _ in range(3)]
+    running = [asyncio.create_task(run(go_on.wait, Size.MEDIUM)) for _ in range(3)]
     await asyncio.sleep(0)
-    assert await run(lambda: 5, small=False, large=True) == 5
+    assert await run(lambda: 5, Size.LARGE) == 5
     go_on.set()
     assert await asyncio.gather(*running) == [True] * 3
 

@@ -96,8 +96,10 @@ async def respond(
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
-    small = not reads_history and len(run.events) <= threads.MOST_EVENTS
-    return _response(await threads.run(lambda: in_pieces(fold(run.events)), small=small))
+    size = threads.counted(len(run.events), threads.MOST_EVENTS)
+    if reads_history:
+        size = threads.Size.MEDIUM
+    return _response(await threads.run(lambda: in_pieces(fold(run.events)), size))
 
 
 async def _finish_unless_disconnected(run: Run, request: Request) -> bool:

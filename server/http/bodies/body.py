@@ -17,7 +17,7 @@ from server.http.bodies.budget import Budget, Lease
 from server.http.bodies.decompression import Decoder
 from server.http.bodies.memory_trimmer import MemoryTrimmer, malloc_trim
 from server.http.bodies.multipart import is_multipart
-from server.threads import LARGE
+from server.threads import LARGE, Size
 
 SLICE = 1024 * 1024
 """Bytes that are decoded at a time."""
@@ -201,7 +201,7 @@ class _Body:
                 return _join(pieces)
         async with self._joiners:
             with self._lease.charged(size):
-                return await threads.run(partial(self._join_large, pieces), small=False, large=True)
+                return await threads.run(partial(self._join_large, pieces), Size.LARGE)
 
     def _join_large(self, pieces: list[bytes]) -> bytes:
         body = _join(pieces)

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from server import threads
 from server.http.bodies.body import take_body
 from server.http.bodies.json_text import load, validate
-from server.threads import LARGE
+from server.threads import LARGE, Size
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -26,11 +26,13 @@ async def parse_or_none(request: Request, schema: type[M]) -> M | None:
 
 
 async def _parse(text: bytes, schema: type[M]) -> M:
-    if len(text) <= LARGE:
-        return validate(load(text), schema)
-    return await threads.run(lambda: validate(load(text), schema), small=False, large=True)
+    return await threads.run(lambda: validate(load(text), schema), _size(text))
 
 
 async def read_json(text: bytes) -> Any:
     """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
-    return await threads.run(partial(load, text), small=len(text) <= LARGE, large=True)
+    return await threads.run(partial(load, text), _size(text))
+
+
+def _size(text: bytes) -> Size:
+    return Size.SMALL if len(text) <= LARGE else Size.LARGE

@@ -26,7 +26,7 @@ async def list_responses(database: Database, owner: str, query: ListQuery) -> Li
         return [_entry(row, texts.get(row.id)) for row in found[: query.limit]]
 
     # A body may have large tools and instructions.
-    return Page(await threads.run(entries, small=False), len(found) > query.limit)
+    return Page(await threads.run(entries, threads.Size.MEDIUM), len(found) > query.limit)
 
 
 def _listed() -> tuple[ColumnElement[bool], ...]:

@@ -41,10 +41,12 @@ async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = F
     """
     if fetched.media_type == PDF:
         return await _pdf_page(fetched)
-    small = len(fetched.body) <= _SMALL_BYTES and not is_slow(fetched.body, fetched.charset)
+    size = threads.counted(len(fetched.body), _SMALL_BYTES)
+    if is_slow(fetched.body, fetched.charset):
+        size = threads.Size.MEDIUM
     if source or fetched.media_type not in HTML_TYPES:
-        return await threads.run(lambda: text_page(fetched, source=source), small=small)
-    text = await threads.run(lambda: _text(fetched), small=small)
+        return await threads.run(lambda: text_page(fetched, source=source), size)
+    text = await threads.run(lambda: _text(fetched), size)
     return await html.convert(text, fetched.url)
 
 
@@ -123,8 +125,8 @@ async def _pdf_page(fetched: FetchedPage) -> Page:
         document = await pdf.extract(fetched.body)
     except pdf.UnreadablePdf as error:
         raise UnsupportedBody(str(error)) from error
-    small = sum(map(len, document.pages)) <= _SMALL_BYTES
-    return await threads.run(lambda: _page_of_pdf(fetched.url, document), small=small)
+    size = threads.counted(sum(map(len, document.pages)), _SMALL_BYTES)
+    return await threads.run(lambda: _page_of_pdf(fetched.url, document), size)
 
 
 def _page_of_pdf(url: str, document: pdf.PdfText) -> Page:

@@ -111,7 +111,7 @@ async def _converted(process: asyncio.subprocess.Process, html: str, url: str) -
     await process.stdin.drain()
     size = int.from_bytes(await process.stdout.readexactly(8), "big")
     answer = await process.stdout.readexactly(size)
-    return await threads.run(partial(_page, answer), small=size <= threads.LARGE)
+    return await threads.run(partial(_page, answer), threads.counted(size, threads.LARGE))
 
 
 def _page(answer: bytes) -> Page:

@@ -251,7 +251,8 @@ class BrowserSession:
     async def _find(self, finding: Find, cursor: int, action: Mapping[str, Any]) -> Outcome:
         page = (await self._entry(cursor)).page
         matches = await threads.run(
-            lambda: find(wrap(page.text), finding.pattern), small=len(page.text) <= _SMALL
+            lambda: find(wrap(page.text), finding.pattern),
+            threads.counted(len(page.text), _SMALL),
         )
         pattern = one_line(finding.pattern)
         text = "\n\n".join(
@@ -270,7 +271,7 @@ class BrowserSession:
     async def _show(self, entry: Entry, start: int, count: int) -> str:
         """Push the entry and show a part of it. Raises UsageError, and then pushes nothing."""
         text = entry.page.text
-        lines = await threads.run(lambda: wrap(text), small=len(text) <= _SMALL)
+        lines = await threads.run(lambda: wrap(text), threads.counted(len(text), _SMALL))
         if start >= len(lines):
             raise UsageError(
                 f"Invalid location parameter: `{start}`. "

@@ -17,7 +17,7 @@ from typing import TypeVar
 import httpx
 from cachetools import TTLCache
 
-from server.threads import run
+from server.threads import Size, run
 from server.tools.fetch import robots
 from server.tools.fetch.decoding import ACCEPTED, read_body
 from server.tools.fetch.errors import (
@@ -259,7 +259,7 @@ class FetchClient:
 
 async def _computed(work: Callable[[], T], *, small: bool) -> T:
     """The result of work that a site may have made slow; the event loop does not wait for it."""
-    return await run(work, small=small, large=True)
+    return await run(work, Size.SMALL if small else Size.LARGE)
 
 
 def _parsed(body: bytes) -> Robots:

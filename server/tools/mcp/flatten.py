@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from harmony import pointers
+from server.threads import cost
 
 MAX_NODES = 4096
 """Schemas in the result."""
@@ -74,9 +75,9 @@ class _Flattener:
             return _with_siblings(target, own)
         return self._keywords(value, depth, open_refs)
 
-    def _add_text(self, cost: int) -> None:
+    def _add_text(self, characters: int) -> None:
         """Count what a reference copies, or reads, each time that it is expanded."""
-        self._text += cost
+        self._text += characters
         if self._text > MAX_TEXT:
             raise TooLarge(f"more than {MAX_TEXT:,} characters")
 
@@ -87,30 +88,17 @@ class _Flattener:
             return self.schema(part, depth + 1, open_refs)
 
         flat = {key: part for key, part in value.items() if _is_simple(key, part)}
-        self._add_text(len(value) + _cost(flat))
+        self._add_text(len(value) + cost(flat, MAX_TEXT, _VALUE))
         flat |= _types(value.get("type"))
         flat |= _object(value, inner)
-        self._add_text(_cost([*flat.get("properties", ()), *flat.get("required", ())]))
+        names = [*flat.get("properties", ()), *flat.get("required", ())]
+        self._add_text(cost(names, MAX_TEXT, _VALUE))
         flat |= _array(value, inner)
         for key in ("anyOf", "oneOf", "allOf"):
             parts = value.get(key)
             if isinstance(parts, list) and parts:
                 flat[key] = [inner(part) for part in parts]
         return _without_simple_union(flat)
-
-
-def _cost(value: Any) -> int:
-    """Characters of a JSON value, counted up to just over the limit."""
-    cost, pending = 0, [value]
-    while pending and cost <= MAX_TEXT:
-        part = pending.pop()
-        if isinstance(part, str):
-            cost += len(part)
-        elif isinstance(part, Mapping | list):
-            cost += _VALUE * len(part)
-            pending.extend(part)  # an object's names
-            pending.extend(part.values() if isinstance(part, Mapping) else ())
-    return cost
 
 
 def _is_simple(key: str, part: Any) -> bool:

@@ -14,7 +14,7 @@ import orjson
 from cachetools import TTLCache
 
 from harmony.names import is_name
-from server.threads import is_small, run
+from server.threads import run, size_of
 from server.tools.mcp.connection import Connection, Negotiated, within
 from server.tools.mcp.failures import protocol_error, timed_out
 from server.tools.mcp.flatten import TooLarge, flatten
@@ -119,7 +119,8 @@ class Listings:
         connection = await self._connect(server)
         try:
             tools = await _all_tools(connection)
-            listed = await run(lambda: tuple(_listed(server, tools)), small=_is_small(tools))
+            size = size_of([tool.input_schema for tool in tools])
+            listed = await run(lambda: tuple(_listed(server, tools)), size)
             return Listing(listed, connection.negotiated)
         finally:
             self._release(server, connection)
@@ -140,10 +141,6 @@ async def _all_tools(connection: Connection) -> list[types.Tool]:
         if cursor is None:
             return tools
     raise protocol_error(f"The server lists more than {MAX_LISTED:,} tools or {_MAX_PAGES} pages.")
-
-
-def _is_small(tools: list[types.Tool]) -> bool:
-    return is_small([tool.input_schema for tool in tools])
 
 
 def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:

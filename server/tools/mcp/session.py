@@ -12,7 +12,7 @@ from harmony.messages import FunctionTool
 from harmony.schemas import is_wide
 from harmony.tools import FUNCTIONS
 from server.ids import new_id
-from server.threads import is_small, run
+from server.threads import Size, run, size_of
 from server.tools.base import (
     ApprovalRequested,
     Citation,
@@ -144,7 +144,7 @@ class McpSession:
         try:
             arguments = await run(
                 lambda: read_arguments(call.content, tool.parameters),
-                small=is_small([call.content, tool.parameters]),
+                size_of([call.content, tool.parameters]),
             )
         except InvalidArguments as error:
             yield failed_result(protocol_error(str(error), INVALID_PARAMS), self._redactor)
@@ -222,7 +222,7 @@ class McpSession:
             if failure is too_late:
                 failure = self._reported() or failure
             return failed_result(failure, self._redactor)
-        return await run(lambda: read_result(result, self._redactor), small=False)
+        return await run(lambda: read_result(result, self._redactor), Size.MEDIUM)
 
     def _reported(self) -> Failure | None:
         """The HTTP error for which the transport of old servers waits, as if there were none."""

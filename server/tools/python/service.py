@@ -181,7 +181,8 @@ async def _delete(sandbox: PythonSandbox, request: Request) -> Response:
 async def _json(request: Request) -> Any:
     """The value of the body. Raises InvalidBody."""
     body = await _body(request)
-    return await threads.run(partial(decode_json, body), small=len(body) <= threads.LARGE)
+    size = threads.counted(len(body), threads.LARGE)
+    return await threads.run(partial(decode_json, body), size)
 
 
 async def _body(request: Request) -> bytearray:

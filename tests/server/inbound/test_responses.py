@@ -299,7 +299,7 @@ async def test_unsupported_input_is_replaced_by_a_note_or_refused(item: Any, par
 
 
 LARGE: dict[str, dict[str, Any]] = {
-    "a long text": {"input": "a" * threads.MOST_SMALL},
+    "a long text": {"input": "a" * (threads.MOST_SMALL + 1)},
     "many items": {"input": [{"role": "user", "content": "hi"}] * 1000},
     "tools": {"tools": [TOOL]},
     "a format": {"text": {"format": {"type": "json_object"}}},

@@ -46,7 +46,7 @@ class Busy:
 @asynccontextmanager
 async def busy_threads(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Busy]:
     slots, end = Slots(1), threading.Event()
-    monkeypatch.setattr(threads, "_computing", slots)
+    monkeypatch.setitem(threads._computing, threads.Size.MEDIUM, slots)
     holder = asyncio.create_task(slots.run(end.wait))
     await asyncio.sleep(0)
     try:

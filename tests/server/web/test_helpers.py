@@ -30,7 +30,7 @@ async def test_parsing_takes_no_place_of_requests_to_the_api(
         for _ in range(PARSES):
             await asyncio.to_thread(begun.acquire)
         async with asyncio.timeout(30):
-            assert await threads.run(lambda: "done", small=False) == "done"
+            assert await threads.run(lambda: "done", threads.Size.MEDIUM) == "done"
     finally:
         end.set()
         await asyncio.gather(*parses)
