@@ -34,6 +34,7 @@ PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SEC
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 FLAGS = {option(name).flag for name in Settings.model_fields}
 OTHERS_FLAGS = {
@@ -184,11 +185,16 @@ def is_fine(words: list[str]) -> bool:
         case ["docker", "build", "-t", _, "--build-arg", choice, "."]:
             name, _, value = choice.partition("=")
             return f"ARG {name}=" in DOCKERFILE and f" AS {value}" in DOCKERFILE
+        case ["docker", "build", "-t", _, "."]:
+            return True
+        case ["docker", "run", *arguments] if arguments[-1].startswith("gpt-oss-server:"):
+            mounted = re.findall(r"-v \w+:(\S+)", " ".join(arguments))
+            return f"\nVOLUME {' '.join(mounted)}\n" in DOCKERFILE
         case ["docker", "run", *arguments]:
             variables = [word for word in arguments if word.startswith("OPENAI_API_")]
             return len(variables) == 2 and arguments[-1].count(":") == 1
-        case ["pip", "install", "-c", "constraints.txt", name]:
-            return f"\n{name}==" in (ROOT / "constraints.txt").read_text()
+        case ["pip", "install", "-c", "constraints.txt", "-e", project]:
+            return project.removeprefix(".[").removesuffix("]") in EXTRAS
         case ["curl", url, *arguments]:
             body = json.loads(arguments[arguments.index("-d") + 1])
             return url.endswith("/v1/responses") and not CreateResponse(**body).model_extra
@@ -337,17 +343,26 @@ def test_every_code_of_an_error_is_expected_by_a_test() -> None:
     assert codes - set().union(*map(expected, tests)) == set()
 
 
-def test_every_status_of_an_error_is_documented() -> None:
-    statuses = {status for status, _ in documented_errors()}
+def error_kinds() -> list[type[errors.APIError]]:
     kinds = [errors.APIError]
     for kind in kinds:
         kinds += kind.__subclasses__()
-    assert {kind.status for kind in kinds} - statuses == set()
-    for kind in kinds:
+    return kinds
+
+
+def test_every_status_of_an_error_is_documented() -> None:
+    statuses = {status for status, _ in documented_errors()}
+    assert {kind.status for kind in error_kinds()} - statuses == set()
+    for kind in error_kinds():
         if kind.default_code is not None:
             assert (kind.status, kind.default_code) in {
                 (status, code) for status, named in documented_errors() for code in named
             }
+
+
+def test_every_type_of_an_error_is_documented() -> None:
+    page = text(DOCS / "errors.md").partition("\n## ")[0]
+    assert {kind.type for kind in error_kinds()} - set(re.findall(r"`(\w+)`", page)) == set()
 
 
 @pytest.mark.parametrize("options", [local_options.Options, http_options.Options])

@@ -20,6 +20,7 @@ CLIENTS = ROOT / "docs/clients.md"
 BACKENDS = ROOT / "docs/backends.md"
 FILES = ROOT / "docs/files.md"
 QUICKSTART = ROOT / "docs/quickstart.md"
+TOOLS = ROOT / "docs/tools.md"
 ADDRESS = "http://localhost:8000/v1"
 MODEL = "gpt-oss-demo"
 START = "<|start|>assistant"
@@ -42,6 +43,13 @@ SCRIPT = [
         "completion": f"{REASONING}<|channel|>analysis to=python code"
         "<|message|>print(open('/mnt/data/prices.csv').read())<|call|>",
     },
+    {"prompt_contains": '{"degrees": 22}', "completion": reply("It is warm in Paris.")},
+    {
+        "prompt_contains": "type get_weather",
+        "completion": f"{REASONING}<|channel|>commentary to=functions.get_weather <|constrain|>json"
+        '<|message|>{"city":"Paris"}<|call|>',
+    },
+    {"prompt_contains": "Ada is 36", "completion": reply('{"name":"Ada","age":36}')},
     {"prompt_contains": "22 degrees in Paris", "completion": reply("It is warm!")},
     {
         "prompt_contains": "the weather in Paris",
@@ -109,6 +117,13 @@ def test_the_examples_of_files(base_url: str, programs: Forks, tmp_path: Path) -
     upload, use = blocks(FILES, "python")
     code = f"{upload}\n{use}\nprint(response.output_text)"
     assert output(code, base_url, programs, tmp_path) == "b'tea,3\\nsalt,1\\n'\nSalt.\n"
+
+
+def test_the_examples_of_tools(base_url: str, programs: Forks) -> None:
+    """The second one has the client and the model of the first."""
+    call, schema, _ = blocks(TOOLS, "python")
+    said = ["get_weather {'city': 'Paris'}", "It is warm in Paris.", "{'name': 'Ada', 'age': 36}"]
+    assert output(f"{call}\n{schema}", base_url, programs).splitlines() == said
 
 
 def test_an_example_in_javascript(install: Callable[[str], Path], base_url: str) -> None:

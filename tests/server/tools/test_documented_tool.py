@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
 from server.store.responses.memory import MemoryStore
@@ -18,7 +18,7 @@ from tests.server.tools.hosted import answer, declared, plan
 
 def documented() -> Any:
     """The example as a module."""
-    (code,) = blocks(ROOT / "docs" / "tools.md", "python")
+    *_, code = blocks(ROOT / "docs" / "tools.md", "python")
     module = ModuleType("example")
     exec(compile(code, "docs/tools.md", "exec"), module.__dict__)
     return module
@@ -35,7 +35,7 @@ async def test_the_documented_tool_runs(start_engine: Callable[..., Awaitable[An
     session = await tool.open({"type": "adder"}, ToolContext("a", "resp_1", "tools.0", 60))
     outbound = ResponsesOutbound(CREATED, asked := plan(tools=declared(session.declaration)))
     gateway = Gateway(engine, Admission(1, 0))
-    run = await gateway.start(asked, outbound, "resp_1", sessions=[session])
+    run = await gateway.start(AnswerSpec(asked, outbound, "resp_1", sessions=[session]))
     await run.wait()
     good, bad, message = fold(run.events)["output"]
     assert (good["name"], good["output"], good["status"]) == ("functions.add", "3", "completed")
