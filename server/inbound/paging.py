@@ -8,7 +8,7 @@ from typing import Literal
 from starlette.datastructures import QueryParams
 
 from server.schemas.fields import digits, invalid
-from server.schemas.paging import Paging
+from server.store.lists import ListQuery
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -20,7 +20,7 @@ def read_paging(
     order: Literal["asc", "desc"] = "asc",
     limit: int = DEFAULT_LIMIT,
     most: int = MAX_LIMIT,
-) -> Paging:
+) -> ListQuery:
     """The limit, order and cursor of a query. Raises InvalidRequest naming the parameter.
 
     order, limit: those where the query has none. most: the largest limit.
@@ -35,21 +35,19 @@ def read_paging(
             order = "desc"
         case _:
             raise invalid("order", "expected 'asc' or 'desc'")
-    return Paging(limit, order, query.get("after"))
-
-
-def read_model(query: QueryParams) -> str | None:
-    """The query's `model`. Raises InvalidRequest for text that a store cannot hold."""
-    return read_filter(query, "model")
+    return ListQuery(limit, order, query.get("after"))
 
 
 def read_filter(query: QueryParams, name: str) -> str | None:
-    """The query's value that entries have to have. Raises InvalidRequest as `read_model` does."""
+    """The value that entries have to have, None for any.
+
+    Raises InvalidRequest for text that a store cannot hold.
+    """
     return _storable(name, query[name]) if name in query else None
 
 
 def read_metadata(query: QueryParams) -> dict[str, str]:
-    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest for text that no store can hold."""
+    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest as `read_filter` does."""
     return {
         _storable("metadata", name.removeprefix("metadata[").removesuffix("]")): _storable(
             name, value

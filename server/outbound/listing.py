@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from server.schemas.paging import Paging
 from server.store.lists import ListQuery, page_in_memory
 
 _REQUIRED: Mapping[str, dict[str, Any]] = {
@@ -24,13 +23,11 @@ def list_object(data: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, 
     }
 
 
-def paginate(entries: Sequence[dict[str, Any]], paging: Paging) -> dict[str, Any]:
-    """The list object with the entries that `paging` selects.
+def paginate(entries: Sequence[dict[str, Any]], query: ListQuery) -> dict[str, Any]:
+    """The list object with the entries that `query` selects: see `page_in_memory`.
 
-    entries: all entries, the oldest first; each has an `id`. paging: order, cursor and limit, as in
-    `server.store.lists.page_in_memory`.
+    entries: all entries, the oldest first; each has an `id`.
     """
-    query = ListQuery(paging.limit, paging.order, paging.after)
     page = page_in_memory(entries, query, lambda entry: str(entry["id"]))
     return list_object(page.entries, has_more=page.has_more)
 

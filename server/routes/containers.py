@@ -17,7 +17,6 @@ from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object, paginate
 from server.schemas.base import note_unknown
 from server.schemas.containers import AddContainerFile, CreateContainer
-from server.store.containers.base import ContainerFilter
 from server.tools.python.container_options import read_options
 from server.tools.python.containers import ContainerService
 
@@ -38,13 +37,10 @@ async def create_container(request: Request) -> Response:
 @router.get("")
 async def list_containers(request: Request) -> Response:
     """The API key's containers that run, the newest first unless `order` is `asc`."""
-    query = request.query_params
-    paging = read_paging(query, order="desc")
-    name = read_filter(query, "name")
-    page = await _containers(request).list(
-        authenticate(request).id, ContainerFilter(paging.limit, paging.order, paging.after, name)
-    )
-    data = [container.to_api() for container in page.containers]
+    query = read_paging(request.query_params, order="desc")
+    name = read_filter(request.query_params, "name")
+    page = await _containers(request).list(authenticate(request).id, query, name=name)
+    data = [container.to_api() for container in page.entries]
     return json_response(list_object(data, has_more=page.has_more))
 
 
@@ -84,9 +80,9 @@ async def create_container_file(request: Request, container_id: str) -> Response
 @router.get("/{container_id}/files")
 async def list_container_files(request: Request, container_id: str) -> Response:
     """The files of a container, the newest first unless `order` is `asc`."""
-    paging = read_paging(request.query_params, order="desc")
+    query = read_paging(request.query_params, order="desc")
     files = await _containers(request).files(authenticate(request).id, container_id)
-    return json_response(paginate([file.to_api() for file in files], paging))
+    return json_response(paginate([file.to_api() for file in files], query))
 
 
 @router.get("/{container_id}/files/{file_id}")

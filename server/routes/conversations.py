@@ -32,7 +32,6 @@ from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
 from server.store.conversations.base import Conversation, ConversationStore
-from server.store.lists import ListQuery
 from server.store.responses.base import Item, StoredItem
 
 T = TypeVar("T")
@@ -65,8 +64,7 @@ async def list_conversations(request: Request) -> Response:
     OpenAI's API has no such list.
     """
     owner = authenticate(request).id
-    paging = read_paging(request.query_params, order="desc")
-    query = ListQuery(paging.limit, paging.order, paging.after)
+    query = read_paging(request.query_params, order="desc")
     return json_response(listed(await _store(request).list(owner, query)))
 
 
@@ -114,8 +112,7 @@ async def create_items(request: Request, conversation_id: str) -> Response:
 async def list_items(request: Request, conversation_id: str) -> Response:
     """The conversation's items, the newest first unless `order` is `asc`."""
     owner = authenticate(request).id
-    paging = read_paging(request.query_params, order="desc")
-    query = ListQuery(paging.limit, paging.order, paging.after)
+    query = read_paging(request.query_params, order="desc")
     found = await _store(request).page_of_items(owner, conversation_id, query)
     page = _found(found, conversation_id)
     shown = [_item(request, item) for item in page.entries]

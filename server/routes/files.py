@@ -15,7 +15,6 @@ from server.http.bodies.multipart import read_form
 from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object
 from server.schemas.files import read_lifetime, read_purpose
-from server.store.files.base import FileFilter
 from server.store.files.library import FileInfo, FileLibrary
 
 router = APIRouter(prefix="/v1/files")
@@ -42,13 +41,11 @@ async def create_file(request: Request) -> Response:
 @router.get("")
 async def list_files(request: Request) -> Response:
     """The API key's files, the newest first unless `order` is `asc`."""
-    query = request.query_params
-    paging = read_paging(query, order="desc", limit=MOST_LISTED, most=MOST_LISTED)
-    purpose = read_filter(query, "purpose")
-    page = await _files(request).list(
-        authenticate(request).id, FileFilter(paging.limit, paging.order, paging.after, purpose)
-    )
-    data = [file.to_api() for file in page.files]
+    parameters = request.query_params
+    query = read_paging(parameters, order="desc", limit=MOST_LISTED, most=MOST_LISTED)
+    purpose = read_filter(parameters, "purpose")
+    page = await _files(request).list(authenticate(request).id, query, purpose=purpose)
+    data = [file.to_api() for file in page.entries]
     return json_response(list_object(data, has_more=page.has_more))
 
 

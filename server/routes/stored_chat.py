@@ -14,12 +14,11 @@ from server.errors import NotFound
 from server.http.answers.answer import json_response
 from server.http.authentication import authenticate
 from server.http.bodies import json_body
-from server.inbound.paging import read_metadata, read_model, read_paging
+from server.inbound.paging import read_filter, read_metadata, read_paging
 from server.outbound.listing import list_object, paginate
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_completion, redacted_message
 from server.schemas.chat import UpdateChatCompletion
-from server.store.chat_completions.base import ListFilter
 
 T = TypeVar("T")
 
@@ -30,13 +29,12 @@ router = APIRouter(prefix="/v1/chat/completions")
 async def list_chat_completions(request: Request) -> Response:
     """The API key's completions, filtered by `model` and `metadata[KEY]` if the query has these."""
     owner = authenticate(request).id
-    query = request.query_params
-    paging = read_paging(query)
-    list_filter = ListFilter(
-        paging.limit, paging.order, paging.after, read_model(query), read_metadata(query)
-    )
+    parameters = request.query_params
+    query = read_paging(parameters)
+    model, metadata = read_filter(parameters, "model"), read_metadata(parameters)
     context = context_of(request)
-    found = await context.store.chat_completions.list(owner, list_filter)
+    completions = context.store.chat_completions
+    found = await completions.list(owner, query, model=model, metadata=metadata)
     redact = redaction_for(context.settings, redacted_completion)
     return json_response(list_object(list(map(redact, found.entries)), has_more=found.has_more))
 
@@ -73,11 +71,11 @@ async def delete_chat_completion(request: Request, completion_id: str) -> Respon
 @router.get("/{completion_id}/messages")
 async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
     """The messages of the request that made a stored completion."""
-    paging = read_paging(request.query_params)
+    query = read_paging(request.query_params)
     owner = authenticate(request).id
     found = await context_of(request).store.chat_completions.messages(owner, completion_id)
     redact = redaction_for(context_of(request).settings, redacted_message)
-    return json_response(paginate(list(map(redact, _found(found, completion_id))), paging))
+    return json_response(paginate(list(map(redact, _found(found, completion_id))), query))
 
 
 def _redacted_response(request: Request, completion: dict[str, Any]) -> Response:

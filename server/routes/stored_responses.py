@@ -34,7 +34,7 @@ from server.persistence.stored_stream import (
 from server.responses.stored_record import rendered_record
 from server.schemas.fields import invalid
 from server.schemas.responses import RECORD
-from server.store.lists import ListQuery, Page
+from server.store.lists import Page
 from server.store.responses.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses")
@@ -47,8 +47,7 @@ async def list_responses(request: Request) -> Response:
     OpenAI's API has no such list.
     """
     owner = authenticate(request).id
-    paging = read_paging(request.query_params, order="desc")
-    query = ListQuery(paging.limit, paging.order, paging.after)
+    query = read_paging(request.query_params, order="desc")
     store = context_of(request).store
     found = await store.list(owner, query)
     entries = []
@@ -118,9 +117,8 @@ async def cancel_response(request: Request, response_id: str) -> Response:
 async def list_input_items(request: Request, response_id: str) -> Response:
     """The response's input items, those of earlier responses included; the newest first."""
     owner = authenticate(request).id
-    paging = read_paging(request.query_params, order="desc")
+    query = read_paging(request.query_params, order="desc")
     context = context_of(request)
-    query = ListQuery(paging.limit, paging.order, paging.after)
     page = await context.store.input_items(owner, response_id, query)
     if page is None:
         raise _not_found(response_id)

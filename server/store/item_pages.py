@@ -38,10 +38,9 @@ async def read_page(database: Database, located: Sequence[Located], query: ListQ
     async with database.reading() as connection:
         sizes = await _values(connection, page.entries, lambda item: database.size_of(item))
         there = [each for each in page.entries if each in sizes]
-        count = fitting(sizes[each] for each in there)
-        texts = await _values(connection, there[:count], lambda item: item)
-    found = await codec.load_all([texts[each] for each in there[:count]])
-    return Page(found, page.has_more or count < len(there))
+        page = fitting(Page(there, page.has_more), lambda each: sizes[each])
+        texts = await _values(connection, page.entries, lambda item: item)
+    return Page(await codec.load_all([texts[each] for each in page.entries]), page.has_more)
 
 
 async def _values(

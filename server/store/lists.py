@@ -1,8 +1,8 @@
 """Pages of lists: the query, and the entries of those of conversations and responses."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import Any, Generic, Literal, TypeVar
 
 from server import threads
@@ -56,37 +56,41 @@ class Page(Generic[T]):
 ListPage = Page[ListEntry]
 
 
-def fitting(sizes: Iterable[int]) -> int:
-    """How many of the first entries a page has room for: at least one, if there is any."""
-    totals = accumulate(sizes)
-    return int(next(totals, None) is not None) + sum(
-        1 for _ in takewhile(lambda total: total <= MOST_PAGE_BYTES, totals)
-    )
+def fitting(page: Page[T], size_of: Callable[[T], int]) -> Page[T]:
+    """The page up to the entry that it has no room for. Its first entry stays, however large."""
+    totals = accumulate(map(size_of, page.entries))
+    next(totals, None)
+    count = 1 + sum(1 for _ in takewhile(lambda total: total <= MOST_PAGE_BYTES, totals))
+    return Page(page.entries[:count], page.has_more or count < len(page.entries))
 
 
-def page_in_memory(entries: Sequence[T], query: ListQuery, id_of: Callable[[T], str]) -> Page[T]:
-    """The page of entries that are in memory, the oldest first.
+def page_in_memory(
+    entries: Sequence[T],
+    query: ListQuery,
+    id_of: Callable[[T], str],
+    keep: Callable[[T], bool] = lambda _: True,
+) -> Page[T]:
+    """The page of those entries in memory that `keep` accepts. entries: the oldest first.
 
     If several entries have the cursor's id (`query.after`), the page begins after the last of them,
     so that a client that requests page after page reaches the end. If none has it, the page begins
-    where a deleted entry with this id was, and is empty for other ids.
+    where a deleted entry with this id was, and is empty for other ids. `keep` may refuse the entry
+    that has the cursor's id.
     """
     ordered = entries if query.order == "asc" else entries[::-1]
     start = 0
     if query.after is not None:
         start = place_after([id_of(each) for each in ordered], query.after, query.order)
-    end = start + query.limit
-    return Page(ordered[start:end], len(ordered) > end)
+    found = [*islice(filter(keep, ordered[start:]), query.limit + 1)]
+    return Page(found[: query.limit], len(found) > query.limit)
 
 
 def page_of_items(
     stored: Sequence[StoredItem], query: ListQuery, size_of: Callable[[StoredItem], int]
 ) -> Page[Item]:
-    """The page of items in memory, as `page_in_memory` makes it, as far as they are `fitting`."""
-    page = page_in_memory(stored, query, lambda each: str(each.item["id"]))
-    count = fitting(map(size_of, page.entries))
-    shown = [each.item for each in page.entries[:count]]
-    return Page(shown, page.has_more or count < len(page.entries))
+    """The page of items in memory: see `page_in_memory` and `fitting`."""
+    page = fitting(page_in_memory(stored, query, lambda each: str(each.item["id"])), size_of)
+    return Page([each.item for each in page.entries], page.has_more)
 
 
 async def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) -> ListPage:

@@ -1,14 +1,15 @@
-"""Pages of an owner's rows."""
+"""Reads pages of an owner's rows, and the first items of conversations and responses."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, false, select, tuple_
+from sqlalchemy import Column, ColumnElement, Table, false, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import bounds
 from server.store import rows
+from server.store.lists import MAX_FIRST_ITEM, ListQuery, Page
 
 BY_INSERTION = ("place",)
 """The columns of the order of insertion."""
@@ -16,43 +17,52 @@ BY_TIME = ("created_at", "id")
 """The columns of the order of creation: the id decides between equal times."""
 
 
-class PageQuery(Protocol):
-    """What selects a page: see `ListFilter`, `FileFilter` and `ContainerFilter`."""
-
-    @property
-    def limit(self) -> int:
-        """The most rows, >= 1."""
-
-    @property
-    def order(self) -> Literal["asc", "desc"]:
-        """The order by time of creation."""
-
-    @property
-    def after(self) -> str | None:
-        """The id of the row before the page."""
-
-
-async def select_page(
+async def read_rows(
     connection: AsyncConnection,
     table: Table,
     owner: str,
-    query: PageQuery,
+    query: ListQuery,
     *conditions: ColumnElement[bool],
+    columns: Sequence[ColumnElement[Any]] | None = None,
     by: tuple[str, ...] = BY_INSERTION,
-) -> Select[Any]:
-    """Return the statement for a page and one row more, which tells whether more rows follow.
+) -> Page[Any]:
+    """Read the page of the owner's rows that meet the conditions.
 
-    table: has the columns `id` and `owner`, and those of `by`, which order it. `after` may be an id
-    of `new_id` that has been deleted; the page is empty for other ids that are unknown.
+    table: has the columns `id` and `owner`, and those of `by`, which order it. columns: what is
+    read of each row; None for all. `query.after` may be an id of `new_id` that has been deleted;
+    the page is empty for other ids that are unknown.
     """
-    columns = [table.c[name] for name in by]
-    statement = select(table).where(table.c.owner == owner, *conditions)
+    places = [table.c[name] for name in by]
+    statement = select(*(table.c if columns is None else columns))
+    statement = statement.where(table.c.owner == owner, *conditions)
     if query.after is not None:
-        cursor = _Cursor(connection, table, owner, query.after, columns)
+        cursor = _Cursor(connection, table, owner, query.after, places)
         ascending = query.order == "asc"
         statement = statement.where(await cursor.rows_after(ascending=ascending))
-    order = columns if query.order == "asc" else [column.desc() for column in columns]
-    return statement.order_by(*order).limit(query.limit + 1)
+    order = places if query.order == "asc" else [place.desc() for place in places]
+    # One row more than the page has tells whether more follow.
+    statement = statement.order_by(*order).limit(query.limit + 1)
+    found = (await connection.execute(statement)).all()
+    return Page(found[: query.limit], len(found) > query.limit)
+
+
+async def read_first_items(
+    connection: AsyncConnection,
+    parent: Column[str],
+    ids: Collection[str],
+    *conditions: ColumnElement[bool],
+) -> dict[str, str]:
+    """Read the JSON of the first item of each conversation or response, by its id.
+
+    parent: the column of a table of items that has this id. conditions: those that the items meet.
+    Items over MAX_FIRST_ITEM are left out.
+    """
+    columns = parent.table.c
+    places = select(func.min(columns.place)).where(parent.in_(ids), *conditions).group_by(parent)
+    statement = select(parent, columns.item).where(
+        columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
+    )
+    return {row[0]: row.item for row in await connection.execute(statement)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
 """The protocol for stored chat completions, and their stored form."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from server.store.items import SampledMessages, SampledTurn
-from server.store.lists import Page
+from server.store.lists import ListQuery, Page
 
 Completion = dict[str, Any]
 """The API's object, `metadata` included."""
 Message = dict[str, Any]
 """A message of a request, with an `id`."""
+
+NO_METADATA: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +34,6 @@ class StoredChatCompletion:
         return str(self.completion["id"])
 
 
-@dataclass(frozen=True, slots=True)
-class ListFilter:
-    """Selects the completions of a page.
-
-    limit: the most completions, >= 1. order: by time of creation. after: the id of the completion
-    before the page. model, metadata: values that a completion has to have, all of them.
-    """
-
-    limit: int
-    order: Literal["asc", "desc"] = "asc"
-    after: str | None = None
-    model: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-    def matches(self, completion: Mapping[str, Any]) -> bool:
-        """Return whether a completion has the model and the metadata."""
-        metadata = completion["metadata"]
-        return self.model in (None, completion["model"]) and all(
-            metadata.get(key) == value for key, value in self.metadata.items()
-        )
-
-
 class ChatCompletionStore(Protocol):
     """Stores completions for their owners (ids of principals). Other owners do not find them.
 
@@ -72,10 +52,19 @@ class ChatCompletionStore(Protocol):
         """Return the messages of the owner's completion; None if there is none."""
         ...
 
-    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
-        """Return a page of the owner's completions, which may end early: see `fitting`.
+    async def list(
+        self,
+        owner: str,
+        query: ListQuery,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> Page[Completion]:
+        """Return a page of the owner's completions with this model and all of this metadata.
 
-        `query.after` may be deleted: see `select_page`.
+        It may end early: see `fitting`. `query.after` may be deleted: see `read_rows`.
+
+        model: None for any.
         """
         ...
 

@@ -5,15 +5,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from server.ids import place_after
 from server.store.chat_completions.base import (
+    NO_METADATA,
     Completion,
-    ListFilter,
     Message,
     StoredChatCompletion,
 )
 from server.store.items import SampledMessages, SampledTurn
-from server.store.lists import Page, fitting
+from server.store.lists import ListQuery, Page, fitting, page_in_memory
 from server.store.memory_size import MOST_BYTES, MemorySizes, Part
 
 CAPACITY = 10_000
@@ -57,17 +56,24 @@ class MemoryChatCompletions:
         stored = self._completions.get((owner, completion_id))
         return None if stored is None else stored.messages
 
-    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
+    async def list(
+        self,
+        owner: str,
+        query: ListQuery,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> Page[Completion]:
         """List in the order of insertion."""
-        listed = [stored for (of, _), stored in self._completions.items() if of == owner]
-        if query.order == "desc":
-            listed.reverse()
-        if query.after is not None:
-            ids = [stored.id for stored in listed]
-            listed = listed[place_after(ids, query.after, query.order) :]
-        found = [stored.completion for stored in listed if query.matches(stored.completion)]
-        count = fitting(map(self._sizes.of, found[: query.limit]))
-        return Page(found[:count], len(found) > count)
+
+        def matches(completion: Completion) -> bool:
+            return model in (None, completion["model"]) and (
+                metadata.items() <= completion["metadata"].items()
+            )
+
+        listed = [stored.completion for (of, _), stored in self._completions.items() if of == owner]
+        page = page_in_memory(listed, query, lambda completion: str(completion["id"]), matches)
+        return fitting(page, self._sizes.of)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]

@@ -9,15 +9,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from server.store import codec, rows
 from server.store.batches import change_in_batches
 from server.store.chat_completions.base import (
+    NO_METADATA,
     Completion,
-    ListFilter,
     Message,
     StoredChatCompletion,
 )
 from server.store.database import Database
 from server.store.items import SampledMessages
-from server.store.lists import Page, fitting
-from server.store.pages import select_page
+from server.store.lists import ListQuery, Page, fitting
+from server.store.pages import read_rows
 from server.store.tables import chat_calls, chat_completions, chat_messages, chat_metadata
 
 
@@ -60,19 +60,26 @@ class SqlChatCompletions:
             body = (await connection.execute(_one(owner, completion_id, packed))).scalar()
         return None if body is None else await codec.unpack([body])
 
-    async def list(self, owner: str, query: ListFilter) -> Page[Completion]:
+    async def list(
+        self,
+        owner: str,
+        query: ListQuery,
+        *,
+        model: str | None = None,
+        metadata: Mapping[str, str] = NO_METADATA,
+    ) -> Page[Completion]:
         """List in the order of insertion: find the page, and then read its completions."""
-        columns = chat_completions.c
+        columns, matches = chat_completions.c, _matches(model, metadata)
+        sizes = (columns.place, self._database.size_of(columns.body))
         async with self._database.reading() as connection:
-            page = await select_page(connection, chat_completions, owner, query, *_matches(query))
-            sizes = page.with_only_columns(columns.place, self._database.size_of(columns.body))
-            found = (await connection.execute(sizes)).all()
-            count = fitting(size for _, size in found[: query.limit])
-            places = [place for place, _ in found[:count]]
+            found = await read_rows(
+                connection, chat_completions, owner, query, *matches, columns=sizes
+            )
+            page = fitting(found, lambda row: int(row[1]))
+            places = [row.place for row in page.entries]
             bodies = select(columns.place, columns.body).where(columns.place.in_(places))
             texts = {row.place: row.body for row in await connection.execute(bodies)}
-        completions = await codec.load_all([texts[place] for place in places])
-        return Page(completions, has_more=len(found) > count)
+        return Page(await codec.load_all([texts[place] for place in places]), page.has_more)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
@@ -163,11 +170,11 @@ def _one(owner: str, completion_id: str, *columns: Column[Any]) -> Select[Any]:
     return select(*columns).where(_is(owner, completion_id))
 
 
-def _matches(query: ListFilter) -> Iterator[ColumnElement[bool]]:
+def _matches(model: str | None, metadata: Mapping[str, str]) -> Iterator[ColumnElement[bool]]:
     columns = chat_completions.c
-    if query.model is not None:
-        yield columns.model == query.model
-    for key, value in query.metadata.items():
+    if model is not None:
+        yield columns.model == model
+    for key, value in metadata.items():
         label = select(chat_metadata.c.key).where(
             chat_metadata.c.completion_id == columns.id,
             chat_metadata.c.key == key,

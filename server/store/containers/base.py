@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from server.store.lists import ListQuery, Page
+
 FOLDER = "/mnt/data"
 """The container's folder, as the model knows it."""
 
@@ -87,28 +89,6 @@ class ContainerFile:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerFilter:
-    """Selects the containers of a page.
-
-    limit: the most containers, >= 1. order: by time of creation. after: the id of the container
-    before the page. name: the name that a container has to have.
-    """
-
-    limit: int
-    order: Literal["asc", "desc"] = "desc"
-    after: str | None = None
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerPage:
-    """A page of containers, and whether more follow it."""
-
-    containers: tuple[Container, ...]
-    has_more: bool
-
-
 class ContainerStore(Protocol):
     """Stores containers for their owners (ids of principals). Other owners do not find them.
 
@@ -128,8 +108,13 @@ class ContainerStore(Protocol):
         """Return the owner's container, expired or not; None if there is none."""
         ...
 
-    async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
-        """Return a page of the owner's containers that have not expired at `now`."""
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, name: str | None = None
+    ) -> Page[Container]:
+        """Return a page of the owner's containers that have not expired at `now`.
+
+        `query.after` may be deleted: see `read_rows`. name: None for any.
+        """
         ...
 
     async def count(self, owner: str, now: float) -> int:

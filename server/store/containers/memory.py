@@ -3,13 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from server.ids import place_after
-from server.store.containers.base import (
-    Container,
-    ContainerFile,
-    ContainerFilter,
-    ContainerPage,
-)
+from server.store.containers.base import Container, ContainerFile
+from server.store.lists import ListQuery, Page, page_in_memory
 
 
 class MemoryContainers:
@@ -31,18 +26,16 @@ class MemoryContainers:
         container = self._containers.get(container_id)
         return container if container is not None and container.owner == owner else None
 
-    async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, name: str | None = None
+    ) -> Page[Container]:
         """List in the order of insertion."""
-        listed = [each for each in self._containers.values() if each.owner == owner]
-        if query.order == "desc":
-            listed.reverse()
-        if query.after is not None:
-            ids = [each.id for each in listed]
-            listed = listed[place_after(ids, query.after, query.order) :]
-        found = [
-            each for each in listed if query.name in (None, each.name) and not each.is_over(now)
-        ]
-        return ContainerPage(tuple(found[: query.limit]), len(found) > query.limit)
+        return page_in_memory(
+            [each for each in self._containers.values() if each.owner == owner],
+            query,
+            lambda each: each.id,
+            lambda each: name in (None, each.name) and not each.is_over(now),
+        )
 
     async def count(self, owner: str, now: float) -> int:
         """Count the owner's."""

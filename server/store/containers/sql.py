@@ -18,14 +18,10 @@ from sqlalchemy import (
 )
 
 from server.store import rows
-from server.store.containers.base import (
-    Container,
-    ContainerFile,
-    ContainerFilter,
-    ContainerPage,
-)
+from server.store.containers.base import Container, ContainerFile
 from server.store.database import Database
-from server.store.pages import select_page
+from server.store.lists import ListQuery, Page
+from server.store.pages import read_rows
 from server.store.tables import container_files, containers
 
 _AT_ONCE = 100
@@ -51,14 +47,15 @@ class SqlContainers:
             row = (await connection.execute(statement)).first()
         return None if row is None else _container(row)
 
-    async def list(self, owner: str, query: ContainerFilter, now: float) -> ContainerPage:
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, name: str | None = None
+    ) -> Page[Container]:
         """List in the order of insertion."""
-        has_name = [] if query.name is None else [containers.c.name == query.name]
+        has_name = [] if name is None else [containers.c.name == name]
         conditions = (not_(_is_over(now)), *has_name)
         async with self._database.reading() as connection:
-            page = await select_page(connection, containers, owner, query, *conditions)
-            found = (await connection.execute(page)).all()
-        return ContainerPage(tuple(map(_container, found[: query.limit])), len(found) > query.limit)
+            page = await read_rows(connection, containers, owner, query, *conditions)
+        return Page([*map(_container, page.entries)], page.has_more)
 
     async def count(self, owner: str, now: float) -> int:
         """Count the owner's rows."""

@@ -103,7 +103,7 @@ class ConversationStore(Protocol):
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Return a page of the owner's conversations.
 
-        `query.after` may be deleted: see `select_page`.
+        `query.after` may be deleted: see `read_rows`.
         """
         ...
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Select,
     and_,
     delete,
     false,
@@ -24,8 +23,8 @@ from server.store.conversations.base import Conversation, ConversationSize, Conv
 from server.store.database import Database
 from server.store.item_pages import Located, read_page
 from server.store.items import Item, StoredItem, ToolState
-from server.store.lists import MAX_FIRST_ITEM, ListEntry, ListPage, ListQuery, Page
-from server.store.pages import BY_TIME, select_page
+from server.store.lists import ListEntry, ListPage, ListQuery, Page
+from server.store.pages import BY_TIME, read_first_items, read_rows
 from server.store.tables import conversation_items, conversations
 
 
@@ -139,16 +138,14 @@ class SqlConversations:
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
         async with self._database.reading() as connection:
-            page = await select_page(connection, conversations, owner, query, by=BY_TIME)
-            found = (await connection.execute(page)).all()
-            ids = [row.id for row in found[: query.limit]]
-            first = (await connection.execute(_first_items(ids))).all()
-        items = {row.conversation_id: codec.load(row.item) for row in first}
+            page = await read_rows(connection, conversations, owner, query, by=BY_TIME)
+            ids = [row.id for row in page.entries]
+            texts = await read_first_items(connection, conversation_items.c.conversation_id, ids)
+        items = {name: codec.load(text) for name, text in texts.items()}
         entries = [
-            ListEntry(_conversation(row).to_api(), items.get(row.id))
-            for row in found[: query.limit]
+            ListEntry(_conversation(row).to_api(), items.get(row.id)) for row in page.entries
         ]
-        return Page(entries, len(found) > query.limit)
+        return Page(entries, page.has_more)
 
     async def annotate(
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
@@ -242,15 +239,3 @@ async def _one(
 def _conversation(row: Any) -> Conversation:
     metadata: dict[str, Any] = codec.load(row.metadata)
     return Conversation(row.owner, row.id, int(row.created_at), row.start_date, metadata)
-
-
-def _first_items(ids: list[str]) -> Select[Any]:
-    columns = conversation_items.c
-    places = (
-        select(func.min(columns.place))
-        .where(columns.conversation_id.in_(ids))
-        .group_by(columns.conversation_id)
-    )
-    return select(columns.conversation_id, columns.item).where(
-        columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
-    )

@@ -1,7 +1,9 @@
 """The protocol for uploaded files, and their stored form. Their content is in a folder."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
+
+from server.store.lists import ListQuery, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +39,6 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FileFilter:
-    """Selects the files of a page.
-
-    limit: the most files, >= 1. order: by time of creation. after: the id of the file before the
-    page. purpose: the purpose that a file has to have.
-    """
-
-    limit: int
-    order: Literal["asc", "desc"] = "desc"
-    after: str | None = None
-    purpose: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class FilePage:
-    """A page of files, and whether more follow it."""
-
-    files: tuple[StoredFile, ...]
-    has_more: bool
-
-
-@dataclass(frozen=True, slots=True)
 class FileUsage:
     """How many files an owner has, and their bytes together."""
 
@@ -80,10 +60,12 @@ class FileStore(Protocol):
         """Return the owner's file; None if there is none, or if it has expired at `now`."""
         ...
 
-    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
-        """Return a page of the owner's files that have not expired.
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, purpose: str | None = None
+    ) -> Page[StoredFile]:
+        """Return a page of the owner's files that have not expired at `now`.
 
-        `query.after` may be deleted: see `select_page`.
+        `query.after` may be deleted: see `read_rows`. purpose: None for any.
         """
         ...
 

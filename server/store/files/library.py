@@ -11,8 +11,9 @@ from weakref import WeakValueDictionary
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.ids import new_id
-from server.store.files.base import FileFilter, FilePage, FileStore, StoredFile
+from server.store.files.base import FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
+from server.store.lists import ListQuery, Page
 from server.threads import completed
 
 logger = logging.getLogger(__name__)
@@ -156,9 +157,11 @@ class FileLibrary:
             raise _not_found(file_id, param)
         return content
 
-    async def list(self, owner: str, query: FileFilter) -> FilePage:
-        """A page of the owner's files."""
-        return await self._store.list(owner, query, self._now())
+    async def list(
+        self, owner: str, query: ListQuery, *, purpose: str | None = None
+    ) -> Page[StoredFile]:
+        """A page of the owner's files. purpose: None for any."""
+        return await self._store.list(owner, query, self._now(), purpose=purpose)
 
     async def delete(self, owner: str, file_id: str) -> None:
         """Delete the owner's file and its content.

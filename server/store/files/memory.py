@@ -1,7 +1,7 @@
 """Uploaded files in this process's memory, without their content."""
 
-from server.ids import place_after
-from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
+from server.store.files.base import FileUsage, StoredFile
+from server.store.lists import ListQuery, Page, page_in_memory
 
 
 class MemoryFiles:
@@ -20,20 +20,16 @@ class MemoryFiles:
         found = file is not None and file.owner == owner and not _is_expired(file, now)
         return file if found else None
 
-    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, purpose: str | None = None
+    ) -> Page[StoredFile]:
         """List in the order of insertion."""
-        files = [file for file in self._files.values() if file.owner == owner]
-        if query.order == "desc":
-            files.reverse()
-        if query.after is not None:
-            ids = [file.id for file in files]
-            files = files[place_after(ids, query.after, query.order) :]
-        found = [
-            file
-            for file in files
-            if query.purpose in (None, file.purpose) and not _is_expired(file, now)
-        ]
-        return FilePage(tuple(found[: query.limit]), len(found) > query.limit)
+        return page_in_memory(
+            [file for file in self._files.values() if file.owner == owner],
+            query,
+            lambda file: file.id,
+            lambda file: purpose in (None, file.purpose) and not _is_expired(file, now),
+        )
 
     async def delete(self, owner: str, file_id: str) -> bool:
         """Delete it."""

@@ -7,8 +7,9 @@ from sqlalchemy import ColumnElement, delete, func, insert, or_, select
 
 from server.store import rows
 from server.store.database import Database
-from server.store.files.base import FileFilter, FilePage, FileUsage, StoredFile
-from server.store.pages import select_page
+from server.store.files.base import FileUsage, StoredFile
+from server.store.lists import ListQuery, Page
+from server.store.pages import read_rows
 from server.store.tables import files
 
 _AT_ONCE = 500
@@ -32,14 +33,15 @@ class SqlFiles:
             row = (await connection.execute(statement)).first()
         return None if row is None else _stored(row)
 
-    async def list(self, owner: str, query: FileFilter, now: float) -> FilePage:
+    async def list(
+        self, owner: str, query: ListQuery, now: float, *, purpose: str | None = None
+    ) -> Page[StoredFile]:
         """List in the order of insertion."""
-        has_purpose = [] if query.purpose is None else [files.c.purpose == query.purpose]
+        has_purpose = [] if purpose is None else [files.c.purpose == purpose]
         conditions = (_is_current(now), *has_purpose)
         async with self._database.reading() as connection:
-            page = await select_page(connection, files, owner, query, *conditions)
-            found = (await connection.execute(page)).all()
-        return FilePage(tuple(map(_stored, found[: query.limit])), len(found) > query.limit)
+            page = await read_rows(connection, files, owner, query, *conditions)
+        return Page([*map(_stored, page.entries)], page.has_more)
 
     async def delete(self, owner: str, file_id: str) -> bool:
         """Delete the file's row."""

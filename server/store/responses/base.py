@@ -239,7 +239,7 @@ class Store(Protocol):
         ...
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
-        """Return a page of the owner's responses. `query.after` may be deleted: see `select_page`.
+        """Return a page of the owner's responses. `query.after` may be deleted: see `read_rows`.
 
         Listed are those that no other stored response continues, and that belong to no
         conversation. The API's objects may lack their output.

@@ -14,14 +14,9 @@ from weakref import WeakValueDictionary
 
 from server.errors import NotFound, RateLimited, Unavailable
 from server.ids import new_id
-from server.store.containers.base import (
-    Container,
-    ContainerFile,
-    ContainerFilter,
-    ContainerPage,
-    ContainerStore,
-)
+from server.store.containers.base import Container, ContainerFile, ContainerStore
 from server.store.files.library import FileLibrary
+from server.store.lists import ListQuery, Page
 from server.threads import closed_on_a_thread, read
 from server.tools.python.container_errors import (
     expired,
@@ -175,9 +170,11 @@ class ContainerService:
             return container
         return None
 
-    async def list(self, owner: str, query: ContainerFilter) -> ContainerPage:
-        """A page of the owner's containers that run."""
-        return await self._store.list(owner, query, self._now())
+    async def list(
+        self, owner: str, query: ListQuery, *, name: str | None = None
+    ) -> Page[Container]:
+        """A page of the owner's containers that run. name: None for any."""
+        return await self._store.list(owner, query, self._now(), name=name)
 
     async def delete(self, owner: str, container_id: str) -> None:
         """Delete the owner's container with its files, and end its session. Raises NotFound."""

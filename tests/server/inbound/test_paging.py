@@ -2,14 +2,14 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from server.errors import InvalidRequest
-from server.inbound.paging import DEFAULT_LIMIT, read_metadata, read_model, read_paging
-from server.schemas.paging import Paging
+from server.inbound.paging import DEFAULT_LIMIT, read_filter, read_metadata, read_paging
+from server.store.lists import ListQuery
 
 
 def test_missing_parameters_have_the_lists_defaults() -> None:
-    assert read_paging(QueryParams(), order="desc") == Paging(DEFAULT_LIMIT, "desc", None)
+    assert read_paging(QueryParams(), order="desc") == ListQuery(DEFAULT_LIMIT, "desc", None)
     query = QueryParams({"limit": "100", "order": "asc", "after": "item"})
-    assert read_paging(query, order="desc") == Paging(100, "asc", "item")
+    assert read_paging(query, order="desc") == ListQuery(100, "asc", "item")
 
 
 @pytest.mark.parametrize("limit", ["", "0", "101", "-1", "²", "1" * 5_000])
@@ -21,14 +21,14 @@ def test_a_limit_is_from_1_to_100(limit: str) -> None:
 
 def test_model_and_metadata_are_filters() -> None:
     query = QueryParams({"model": "m", "metadata[a]": "1", "metadata[b]": "", "metadata": "x"})
-    assert read_model(query) == "m"
+    assert read_filter(query, "model") == "m"
     assert read_metadata(query) == {"a": "1", "b": ""}
-    assert read_model(QueryParams()) is None
+    assert read_filter(QueryParams(), "model") is None
 
 
 def test_text_that_postgresql_cannot_hold_is_refused() -> None:
     with pytest.raises(InvalidRequest) as model:
-        read_model(QueryParams({"model": "m\0"}))
+        read_filter(QueryParams({"model": "m\0"}), "model")
     with pytest.raises(InvalidRequest) as value:
         read_metadata(QueryParams({"metadata[a]": "\0"}))
     with pytest.raises(InvalidRequest) as key:

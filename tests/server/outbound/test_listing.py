@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.outbound.listing import complete_item, paginate
-from server.schemas.paging import Paging
+from server.store.lists import ListQuery
 
 
 def ids(shown: dict[str, Any]) -> list[str]:
@@ -18,13 +18,13 @@ def entries(*names: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize(("order", "found"), [("asc", ["b", "c"]), ("desc", [])])
 def test_a_page_is_what_comes_after_an_id(order: Any, found: list[str]) -> None:
-    shown = paginate(entries("a", "b", "c", "d"), Paging(2, order, "a"))
+    shown = paginate(entries("a", "b", "c", "d"), ListQuery(2, order, "a"))
     assert ids(shown) == found
     assert shown["has_more"] is (order == "asc")
 
 
 def test_an_unknown_cursor_selects_nothing() -> None:
-    assert paginate(entries("a"), Paging(2, "asc", "x")) == {
+    assert paginate(entries("a"), ListQuery(2, "asc", "x")) == {
         "object": "list",
         "data": [],
         "first_id": None,
@@ -39,7 +39,7 @@ def test_paging_ends_even_if_ids_repeat(order: Any) -> None:
     collected: list[str] = []
     after = None
     for _ in repeated:
-        shown = paginate(repeated, Paging(1, order, after))
+        shown = paginate(repeated, ListQuery(1, order, after))
         collected += ids(shown)
         after = shown["last_id"]
         if not shown["has_more"]:

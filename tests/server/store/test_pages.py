@@ -8,10 +8,8 @@ from typing import Literal
 import pytest
 
 from server.ids import new_id
-from server.store.chat_completions.base import ListFilter
-from server.store.containers.base import ContainerFilter
 from server.store.conversations.base import Conversation
-from server.store.files.base import FileFilter, StoredFile
+from server.store.files.base import StoredFile
 from server.store.lists import ListQuery
 from server.store.responses.base import Store
 from tests.server.store.chat_completions.test_base import stored
@@ -64,18 +62,17 @@ class Listed:
         store, query = self.store, ListQuery(limit, order, after)
         match self.kind:
             case "cntr":
-                boxes = await store.containers.list("a", ContainerFilter(limit, order, after), NOW)
-                return [each.id for each in boxes.containers]
+                boxes = await store.containers.list("a", query, NOW)
+                return [each.id for each in boxes.entries]
             case "chatcmpl":
-                filter_ = ListFilter(limit, order, after)
-                found = await store.chat_completions.list("a", filter_)
+                found = await store.chat_completions.list("a", query)
                 return [each["id"] for each in found.entries]
             case "conv":
                 talks = await store.conversations.list("a", query)
                 return [each.object["id"] for each in talks.entries]
             case "file":
-                files = await store.files.list("a", FileFilter(limit, order, after), NOW)
-                return [each.id for each in files.files]
+                files = await store.files.list("a", query, NOW)
+                return [each.id for each in files.entries]
             case _:
                 return [each.object["id"] for each in (await store.list("a", query)).entries]
 

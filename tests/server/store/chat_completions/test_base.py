@@ -9,8 +9,9 @@ from sqlalchemy import delete, text
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store import lists
-from server.store.chat_completions.base import ListFilter, StoredChatCompletion
+from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledTurn
+from server.store.lists import ListQuery
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.store.tables import chat_completions
@@ -21,6 +22,7 @@ SAMPLED = (
     Message(ASSISTANT, "Hm.", Channel.ANALYSIS, tokens=(1, 200_000)),
     Message(ASSISTANT, "{}", Channel.COMMENTARY, "functions.f", "json"),
 )
+EVERYTHING = ListQuery(9, "asc")
 MESSAGES = ({"id": "c-0", "role": "user", "content": "café 😀"},)
 
 
@@ -31,8 +33,12 @@ def stored(name: str, owner: str = "ann", **fields: Any) -> StoredChatCompletion
     )
 
 
-async def listed(store: Store, owner: str = "ann", limit: int = 9, **filters: Any) -> list[str]:
-    found = await store.chat_completions.list(owner, ListFilter(limit, **filters))
+def after(name: str) -> ListQuery:
+    return replace(EVERYTHING, after=name)
+
+
+async def listed(store: Store, query: ListQuery = EVERYTHING, **filters: Any) -> list[str]:
+    found = await store.chat_completions.list("ann", query, **filters)
     return [completion["id"] for completion in found.entries]
 
 
@@ -77,13 +83,13 @@ async def test_completions_are_listed_page_by_page(store: Store) -> None:
         await store.chat_completions.put(stored(name))
     await store.chat_completions.put(stored("other", owner="bob"))
     assert await listed(store) == ["a", "b", "c"]
-    assert await listed(store, limit=2) == ["a", "b"]
-    assert await listed(store, after="b") == ["c"]
-    assert await listed(store, order="desc", after="b") == ["a"]
-    assert await listed(store, after="lost") == []
-    assert await listed(store, after="other") == []
-    assert (await store.chat_completions.list("ann", ListFilter(2))).has_more
-    assert not (await store.chat_completions.list("ann", ListFilter(3))).has_more
+    assert await listed(store, ListQuery(2, "asc")) == ["a", "b"]
+    assert await listed(store, after("b")) == ["c"]
+    assert await listed(store, ListQuery(9, "desc", "b")) == ["a"]
+    assert await listed(store, after("lost")) == []
+    assert await listed(store, after("other")) == []
+    assert (await store.chat_completions.list("ann", ListQuery(2, "asc"))).has_more
+    assert not (await store.chat_completions.list("ann", ListQuery(3, "asc"))).has_more
 
 
 async def test_a_page_ends_before_it_is_large(
@@ -93,9 +99,9 @@ async def test_a_page_ends_before_it_is_large(
     for name in "abc":
         await store.chat_completions.put(stored(name, text="x" * 2000))
     assert await listed(store) == ["a"]
-    assert await listed(store, after="a") == ["b"]
-    assert (await store.chat_completions.list("ann", ListFilter(2, after="a"))).has_more
-    assert not (await store.chat_completions.list("ann", ListFilter(2, after="b"))).has_more
+    assert await listed(store, after("a")) == ["b"]
+    assert (await store.chat_completions.list("ann", ListQuery(2, "asc", "a"))).has_more
+    assert not (await store.chat_completions.list("ann", ListQuery(2, "asc", "b"))).has_more
 
 
 async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: Store) -> None:
@@ -105,7 +111,7 @@ async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: 
     assert await listed(store, model="m") == ["a", "c"]
     assert await listed(store, metadata={"k": "1"}) == ["a", "b"]
     assert await listed(store, metadata={"k": "1", "l": "2"}) == ["a"]
-    assert await listed(store, metadata={"k": "1"}, after="a") == ["b"]
+    assert await listed(store, after("a"), metadata={"k": "1"}) == ["b"]
 
 
 async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:

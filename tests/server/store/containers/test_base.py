@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from server.store.containers.base import Container, ContainerFile, ContainerFilter
+from server.store.containers.base import Container, ContainerFile
+from server.store.lists import ListQuery
 from server.store.responses.base import Store
 
 START = 1_700_000_000
@@ -16,9 +17,11 @@ async def three(store: Store) -> None:
         await store.containers.create(replace(BOX, id=f"cntr_{number}", name=f"n{number}"))
 
 
-async def ids(store: Store, query: ContainerFilter, now: float = START) -> tuple[list[str], bool]:
-    page = await store.containers.list("a", query, now)
-    return [each.id for each in page.containers], page.has_more
+async def ids(
+    store: Store, query: ListQuery, now: float = START, name: str | None = None
+) -> tuple[list[str], bool]:
+    page = await store.containers.list("a", query, now, name=name)
+    return [each.id for each in page.entries], page.has_more
 
 
 async def test_what_is_created_is_found(store: Store) -> None:
@@ -30,21 +33,21 @@ async def test_what_is_created_is_found(store: Store) -> None:
 async def test_another_owner_finds_none(store: Store) -> None:
     await store.containers.create(BOX)
     assert await store.containers.get("b", "cntr_1") is None
-    assert (await store.containers.list("b", ContainerFilter(9), START)).containers == ()
+    assert not (await store.containers.list("b", ListQuery(9, "asc"), START)).entries
     assert not await store.containers.delete("b", "cntr_1")
     assert await store.containers.count("b", START) == 0
 
 
 async def test_containers_are_listed_page_by_page(store: Store) -> None:
     await three(store)
-    assert await ids(store, ContainerFilter(2)) == (["cntr_3", "cntr_2"], True)
-    assert await ids(store, ContainerFilter(2, after="cntr_2")) == (["cntr_1"], False)
-    assert await ids(store, ContainerFilter(9, "asc", after="cntr_1")) == (
+    assert await ids(store, ListQuery(2, "desc")) == (["cntr_3", "cntr_2"], True)
+    assert await ids(store, ListQuery(2, "desc", "cntr_2")) == (["cntr_1"], False)
+    assert await ids(store, ListQuery(9, "asc", "cntr_1")) == (
         ["cntr_2", "cntr_3"],
         False,
     )
-    assert await ids(store, ContainerFilter(9, after="x")) == ([], False)
-    assert await ids(store, ContainerFilter(9, name="n2")) == (["cntr_2"], False)
+    assert await ids(store, ListQuery(9, "desc", "x")) == ([], False)
+    assert await ids(store, ListQuery(9, "desc"), name="n2") == (["cntr_2"], False)
 
 
 async def test_the_running_ones_among_many_are_found(store: Store) -> None:
@@ -69,7 +72,7 @@ async def test_a_container_that_is_over_is_listed_nowhere_and_cannot_be_touched(
     await store.containers.create(BOX)
     assert not await store.containers.touch("cntr_1", END)
     assert not await store.containers.touch("cntr_9", END)
-    assert await ids(store, ContainerFilter(9), END) == ([], False)
+    assert await ids(store, ListQuery(9, "desc"), END) == ([], False)
     assert await store.containers.count("a", END) == 0
     assert await store.containers.idle(END) == (BOX,)
 

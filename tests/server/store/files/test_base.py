@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from server.store.files.base import FileFilter, FileUsage, StoredFile
+from server.store.files.base import FileUsage, StoredFile
+from server.store.lists import ListQuery
 from server.store.responses.base import Store
 
 NOW = 1_700_000_000.0
@@ -14,9 +15,9 @@ async def three(store: Store) -> None:
         await store.files.put(replace(FILE, id=name, purpose=purpose))
 
 
-async def ids(store: Store, query: FileFilter) -> tuple[list[str], bool]:
-    page = await store.files.list("a", query, NOW)
-    return [file.id for file in page.files], page.has_more
+async def ids(store: Store, query: ListQuery, purpose: str | None = None) -> tuple[list[str], bool]:
+    page = await store.files.list("a", query, NOW, purpose=purpose)
+    return [file.id for file in page.entries], page.has_more
 
 
 async def test_what_is_stored_is_found(store: Store) -> None:
@@ -28,22 +29,22 @@ async def test_what_is_stored_is_found(store: Store) -> None:
 async def test_another_owner_finds_none(store: Store) -> None:
     await store.files.put(FILE)
     assert await store.files.get("b", "file-1", NOW) is None
-    assert (await store.files.list("b", FileFilter(10), NOW)).files == ()
+    assert not (await store.files.list("b", ListQuery(10, "asc"), NOW)).entries
     assert not await store.files.delete("b", "file-1")
     assert await store.files.usage("b", NOW) == FileUsage(0, 0)
 
 
 async def test_files_are_listed_page_by_page(store: Store) -> None:
     await three(store)
-    assert await ids(store, FileFilter(2)) == (["file-3", "file-2"], True)
-    assert await ids(store, FileFilter(2, after="file-2")) == (["file-1"], False)
-    assert await ids(store, FileFilter(2, "asc", after="file-1")) == (["file-2", "file-3"], False)
-    assert await ids(store, FileFilter(2, after="file-9")) == ([], False)
+    assert await ids(store, ListQuery(2, "desc")) == (["file-3", "file-2"], True)
+    assert await ids(store, ListQuery(2, "desc", "file-2")) == (["file-1"], False)
+    assert await ids(store, ListQuery(2, "asc", "file-1")) == (["file-2", "file-3"], False)
+    assert await ids(store, ListQuery(2, "desc", "file-9")) == ([], False)
 
 
 async def test_files_are_filtered_by_purpose(store: Store) -> None:
     await three(store)
-    assert await ids(store, FileFilter(9, purpose="vision")) == (["file-2"], False)
+    assert await ids(store, ListQuery(9, "desc"), "vision") == (["file-2"], False)
 
 
 async def test_a_deleted_file_is_gone(store: Store) -> None:
@@ -70,7 +71,7 @@ async def test_an_expired_file_is_not_found_but_swept(store: Store) -> None:
     await store.files.put(expiring)
     assert await store.files.get("a", "file-2", NOW - 1) == expiring
     assert await store.files.get("a", "file-2", NOW) is None
-    assert await ids(store, FileFilter(9)) == (["file-1"], False)
+    assert await ids(store, ListQuery(9, "desc")) == (["file-1"], False)
     assert await store.files.expired(NOW, 0) == (expiring,)
 
 

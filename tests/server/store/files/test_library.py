@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
-from server.store.files.base import FileFilter, FileStore, StoredFile
+from server.store.files.base import FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
+from server.store.lists import ListQuery
 from server.store.responses.base import Store, StoreUnavailable
 from server.threads import CHUNK, read
 
@@ -276,7 +277,7 @@ async def test_an_upload_in_progress_gets_the_room_of_a_deleted_file(folder: Pat
         await library.delete("a", file.id)
         await staging.write(b"567890")
         await library.add(staging, INFO)
-    assert (await library.list("a", FileFilter(9))).files[0].size == 10
+    assert (await library.list("a", ListQuery(9, "desc"))).entries[0].size == 10
 
 
 async def test_files_do_not_limit_uploads_that_become_none(folder: Path) -> None:
