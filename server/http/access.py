@@ -10,19 +10,16 @@ from starlette.websockets import WebSocket
 
 from server.errors import APIError, AuthenticationFailed, NotFound
 from server.http.answers.answer import error_response
-from server.http.authentication import PRINCIPAL, check_key
-from server.http.traffic import ROUTE
-
-ENDPOINT = "endpoint"
-"""The key of the request's endpoint in its state."""
+from server.http.authentication import check_key
+from server.http.request_state import state_of
 
 
 class Access:
     """Middleware that lets only requests with a valid key, to a route, have their bodies read.
 
     public_endpoints: the endpoints that need no key. keys: the valid ones; if there are none, no
-    request needs one. The endpoint, its route and the principal are stored in the request's state,
-    the latter for `server.http.authentication.authenticate`.
+    request needs one. The endpoint, its route and the owner are stored in the request's state, the
+    latter for `server.http.authentication.owner_of`.
 
     A request that matches no route, because of its path or its method, is passed on without its
     body, for the application's own answer. A WebSocket that matches none is refused.
@@ -51,12 +48,12 @@ class Access:
             else:
                 await self._app(scope, _empty_body(), send)
             return
-        state = scope.setdefault("state", {})
-        state[ENDPOINT], state[ROUTE] = endpoint, route
+        state = state_of(scope)
+        state.endpoint, state.route = endpoint, route
         if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
-                state[PRINCIPAL] = check_key(connection, self._keys)
+                state.owner = check_key(connection, self._keys)
             except AuthenticationFailed as error:
                 await _refuse(error, scope, receive, send)
                 return

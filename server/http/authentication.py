@@ -3,39 +3,31 @@
 import hashlib
 import hmac
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
 from server.errors import AuthenticationFailed
+from server.http.request_state import state_of
+
+ANYONE = "anyone"
+"""The owner of all requests where no key is needed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
-    """The owner of a request's stored objects: a digest of its key, never the key itself."""
+def owner_of(connection: HTTPConnection) -> str:
+    """The owner of what the request stores, as `server.http.access` has determined it.
 
-    id: str
-
-
-ANYONE = Principal("anyone")
-
-PRINCIPAL = "principal"
-"""The key of the request's principal in its state."""
-
-
-def authenticate(connection: HTTPConnection) -> Principal:
-    """The request's owner, as `server.http.access` has determined it.
-
-    Raises KeyError for a request that has not passed that middleware.
+    Raises LookupError for a request that has not passed that middleware.
     """
-    principal: Principal = connection.scope["state"][PRINCIPAL]
-    return principal
+    owner = state_of(connection.scope).owner
+    if owner is None:
+        raise LookupError("the request's key was not checked")
+    return owner
 
 
-def check_key(connection: HTTPConnection, keys: Sequence[str]) -> Principal:
-    """The owner of the key in the request's headers, which must be one of `keys`.
+def check_key(connection: HTTPConnection, keys: Sequence[str]) -> str:
+    """The owner for the key in the request's headers: a digest of the key, never the key itself.
 
-    Raises AuthenticationFailed if it is none of them. Without keys all requests have the same
+    Raises AuthenticationFailed if it is none of `keys`. Without keys all requests have the same
     owner.
     """
     if not keys:
@@ -52,7 +44,7 @@ def check_key(connection: HTTPConnection, keys: Sequence[str]) -> Principal:
     # A sum, not any(): all keys are compared, so that the time does not depend on them.
     if not sum(hmac.compare_digest(digest, _digest(_key_bytes(key))) for key in keys):
         raise AuthenticationFailed("Incorrect API key provided.")
-    return Principal(digest[:32])
+    return digest[:32]
 
 
 def _key_bytes(key: str) -> bytes:

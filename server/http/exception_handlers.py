@@ -10,7 +10,7 @@ from starlette.routing import Match, Route
 
 from server.errors import APIError
 from server.http.answers.answer import CLIENT_CLOSED_REQUEST, error_response, json_response
-from server.http.traffic import ERROR_CODE
+from server.http.request_state import state_of
 
 
 async def _api_error(_: Request, error: Exception) -> Response:
@@ -32,7 +32,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
         "param": None,
         "code": "unknown_url" if error.status_code == 404 else None,
     }
-    setattr(request.state, ERROR_CODE, body["code"])
+    state_of(request.scope).error_code = body["code"]
     response = json_response({"error": body}, error.status_code)
     response.headers.update(error.headers or {})
     if error.status_code == 405:

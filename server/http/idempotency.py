@@ -15,19 +15,15 @@ import hashlib
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.http.answers.answer import error_response
-from server.http.answers.sse import SEND_BODY
-from server.http.authentication import PRINCIPAL
-from server.http.bodies.body import LEASE, STREAMED, read_body
-from server.http.bodies.budget import Lease
+from server.http.bodies.body import read_body
 from server.http.connections.disconnect import wait_for_disconnect
-from server.http.traffic import ERROR_CODE
+from server.http.request_state import RequestState, state_of
 
 logger = logging.getLogger(__name__)
 
@@ -76,9 +72,10 @@ class Idempotency:
         except APIError as error:
             await error_response(error)(scope, receive, send)
             return
-        lease: Lease | None = scope["state"].get(LEASE)
+        state = state_of(scope)
+        lease = state.body_lease
         if known is None:
-            answer = self._begin(key, _Answer(digest, self._app, scope, body), scope["state"])
+            answer = self._begin(key, _Answer(digest, self._app, scope, body), state)
             if lease is not None:
                 lease.extend_until(answer.task)
         elif lease is not None:
@@ -87,7 +84,7 @@ class Idempotency:
         if known is None:
             await answer.send(receive, send, replayed=False)
         else:
-            await known.send(receive, _coded(known, scope["state"], send), replayed=True)
+            await known.send(receive, _coded(known, state, send), replayed=True)
 
     def _known(self, key: _Key, digest: bytes) -> "_Answer | _CompleteAnswer | None":
         """The answer to an earlier request. Raises KeyReused if that had another body."""
@@ -98,15 +95,14 @@ class Idempotency:
             self._complete.move_to_end(key)
         return known
 
-    def _begin(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> "_Answer":
+    def _begin(self, key: _Key, answer: "_Answer", state: RequestState) -> "_Answer":
         self._running[key] = answer
         answer.task.add_done_callback(lambda _: self._finished(key, answer, state))
         return answer
 
-    def _finished(self, key: _Key, answer: "_Answer", state: dict[str, Any]) -> None:
+    def _finished(self, key: _Key, answer: "_Answer", state: RequestState) -> None:
         del self._running[key]
-        run = state.get("run")
-        failed = run is not None and run.error is not None
+        failed = state.run is not None and state.run.error is not None
         complete = answer.complete()
         if complete is None or failed:
             return
@@ -144,18 +140,17 @@ class _Answer:
         self.digest = digest
         self._messages: list[Message] = []
         self._readers: set[asyncio.Event] = set()
-        self._state: dict[str, Any] = scope["state"]
+        self._state = state_of(scope)
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        if SEND_BODY in scope["state"]:
-            scope["state"][SEND_BODY] = self._record
+        if self._state.send_body is not None:
+            self._state.send_body = self._record
         self.task = asyncio.ensure_future(app(scope, self._receive, self._record))
         self.task.add_done_callback(lambda _: self._wake())
 
     @property
     def code(self) -> str | None:
         """The code of the error that it is. It is known when the answer begins."""
-        code: str | None = self._state.get(ERROR_CODE)
-        return code
+        return self._state.error_code
 
     def complete(self) -> _CompleteAnswer | None:
         """The complete answer, its messages joined; None if a retry should make a new answer.
@@ -234,26 +229,25 @@ def _key(scope: Scope) -> _Key | None:
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
     key = Headers(scope=scope).get("idempotency-key")
-    state = scope.get("state", {})
-    if state.get(STREAMED):
+    state = state_of(scope)
+    if state.streams_body:
         # Its body is not in memory, to compare it with that of a retry.
         return None
-    principal = state.get(PRINCIPAL)
-    if key is None or principal is None:
-        # Without a principal, the request matches no route or a public endpoint.
+    if key is None or state.owner is None:
+        # Without an owner, the request matches no route or a public endpoint.
         return None
     # The query may change the answer, as that of a rendered prompt does.
     query = scope.get("query_string", b"").decode("latin-1")
     address = f"{scope['path']}?{query}"
-    return principal.id, address, key
+    return state.owner, address, key
 
 
-def _coded(answer: _Answer | _CompleteAnswer, state: dict[str, Any], send: Send) -> Send:
+def _coded(answer: _Answer | _CompleteAnswer, state: RequestState, send: Send) -> Send:
     """`send` for a retry in whose state the answer's code is noted, as in that of its request."""
 
     async def noting(message: Message) -> None:
         if message["type"] == "http.response.start":
-            state[ERROR_CODE] = answer.code
+            state.error_code = answer.code
         await send(message)
 
     return noting

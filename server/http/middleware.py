@@ -10,23 +10,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, ServerFailed
 from server.http.answers.answer import error_response
-from server.http.answers.sse import SEND_BODY
-from server.http.traffic import (
-    ERROR_CODE,
-    ROUTE,
-    WEBSOCKET,
-    OpenRequest,
-    RequestEnded,
-    Traffic,
-)
+from server.http.request_state import state_of
+from server.http.traffic import WEBSOCKET, OpenRequest, RequestEnded, Traffic
 
 logger = logging.getLogger(__name__)
-
-UNLOGGED = "unlogged"
-"""The key in a request's state that leaves out its log line, where the request succeeded.
-
-A page loads a dozen files, and asks for every block of an answer.
-"""
 
 
 class RequestId:
@@ -88,18 +75,17 @@ class RequestId:
             self._count(scope, WEBSOCKET, status)
 
     def _count(self, scope: Scope, method: str, status: int | None) -> None:
-        state = scope.get("state", {})
-        ended = RequestEnded(state.get(ROUTE), method, status, state.get(ERROR_CODE))
+        state = state_of(scope)
+        ended = RequestEnded(state.route, method, status, state.error_code)
         self._traffic.observer.request_ended(ended)
 
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, opened: OpenRequest
     ) -> None:
-        request_id = _new_id()
-        state = scope.setdefault("state", {})
-        state["request_id"] = request_id
+        state = state_of(scope)
+        request_id = state.request_id = _new_id()
         if self._direct:
-            state[SEND_BODY] = send
+            state.send_body = send
         status: int | None = None
         began = time.perf_counter()
 
@@ -126,9 +112,9 @@ class RequestId:
             await error_response(answer)(scope, receive, send_with_id)
         finally:
             # It references the scope: a cycle that only a garbage collection would free.
-            state.pop(SEND_BODY, None)
+            state.send_body = None
             self._count(scope, scope["method"], status)
-            unlogged = state.get(UNLOGGED) and status is not None and status < 400
+            unlogged = state.unlogged and status is not None and status < 400
             logger.log(
                 logging.DEBUG if unlogged else logging.INFO,
                 "%s %s %s %.3fs %s",

@@ -4,12 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-ROUTE = "route"
-"""The key of the request's route in its state: the path with the names of its parameters."""
-
-ERROR_CODE = "error_code"
-"""The key of the code of the error that answered the request in its state."""
-
 WEBSOCKET = "WS"
 """The method of a WebSocket."""
 
@@ -18,9 +12,10 @@ WEBSOCKET = "WS"
 class RequestEnded:
     """A request, or a WebSocket, that has ended.
 
-    route: as in `ROUTE`, None if it matched none. method: as the client sent it, `WEBSOCKET` for a
-    WebSocket. status: None if it was not answered, 101 for a WebSocket that was accepted. error:
-    the code of the error that answered it, None for an answer that is none, or has none.
+    route: the path with the names of its parameters, None if it matched none. method: as the client
+    sent it, `WEBSOCKET` for a WebSocket. status: None if it was not answered, 101 for a WebSocket
+    that was accepted. error: the code of the error that answered it, None for an answer that is
+    none, or has none.
     """
 
     route: str | None

@@ -23,7 +23,7 @@ from server.tools.closing import close_sessions
 class CompileContext:
     """The context in which a request is compiled.
 
-    owner: the principal whose stored objects the request may name.
+    owner: the one whose stored objects the request may name.
     today: `YYYY-MM-DD`; continued conversations keep the date of their first turn.
     unsupported: what becomes of input that the model cannot read.
     previous: a previous response that is not in the store, or is there without its history.

@@ -4,7 +4,7 @@ Source: https://platform.openai.com/docs/api-reference/chat
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,9 +14,10 @@ from starlette.responses import Response
 
 from server.context import Context, context_of
 from server.generation import parallel_samples
+from server.generation.gateway import AnswerSpec
 from server.generation.runs import WireEvent
 from server.http.answers.answer import respond
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import chat
@@ -38,6 +39,7 @@ from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledTurn
+from server.tools.base import ToolSession
 
 router = APIRouter()
 
@@ -45,7 +47,7 @@ router = APIRouter()
 @router.post("/v1/chat/completions")
 async def create_chat_completion(request: Request) -> Response:
     """Create a completion, as a stream if the request asks for one."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateChatCompletion)
     note_unknown(body, "Chat")
@@ -82,14 +84,14 @@ async def create_chat_completion(request: Request) -> Response:
     journal = ChatCompletionJournal(
         context.store.chat_completions, stored_form, retry=context.retry
     )
+    choices = [
+        AnswerSpec(plan, outbound, completion_id, sessions=sessions)
+        for plan, outbound, sessions in zip(
+            compiled.plans, outbounds, compiled.sessions, strict=True
+        )
+    ]
     run = await parallel_samples.start(
-        context.gateway,
-        compiled.plans,
-        outbounds,
-        shared["id"],
-        last_events,
-        journal=journal if body.store else None,
-        sessions=compiled.sessions,
+        context.gateway, choices, last_events, journal=journal if body.store else None
     )
     feed = context.feed(run, encoder(include_usage=body.include_usage))
     return await respond(feed, request, stream=bool(body.stream), fold=fold)
@@ -99,7 +101,7 @@ def _render_options(
     body: CreateChatCompletion, compiled: CompiledChat, context: Context, owner: str
 ) -> ChatRenderOptions:
     settings = context.settings
-    hidden_by_server = settings.raw_reasoning == "hide"
+    hidden_by_server = settings.hides_reasoning
     requested = (body.reasoning is not None or bool(body.include_reasoning)) and not compiled.hidden
     sealed = (requested and hidden_by_server) or INCLUDE in (body.include or ())
     return ChatRenderOptions(
@@ -125,16 +127,17 @@ def _outbounds(
             options,
             index=index,
             first_chunk_fields=first_chunk_fields,
-            citations=_citations(compiled, index),
+            citations=_citations(sessions, json=compiled.json),
         )
-        for index, plan in enumerate(compiled.plans)
+        for index, (plan, sessions) in enumerate(
+            zip(compiled.plans, compiled.sessions, strict=True)
+        )
     ]
 
 
-def _citations(compiled: CompiledChat, index: int) -> CitationRewriter | None:
+def _citations(sessions: Sequence[ToolSession], *, json: bool) -> CitationRewriter | None:
     """What rewrites the citation markers of a choice."""
-    sessions = compiled.sessions[index] if compiled.sessions else ()
-    rewriter = rewriters(sessions, json=compiled.json)
+    rewriter = rewriters(sessions, json=json)
     return None if rewriter is None else rewriter()
 
 

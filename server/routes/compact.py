@@ -15,7 +15,7 @@ from server import threads
 from server.context import context_of
 from server.errors import NoSummary
 from server.http.answers.answer import respond
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.inbound.grammar import answer_only
 from server.outbound.encoding import named
@@ -35,7 +35,7 @@ async def compact(request: Request) -> Response:
 
     Nothing is stored. The status is 502 if the model writes no summary in two attempts.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     body = await json_body.parse(request, CompactResponse)
     note_unknown(body, "Compaction")
     try:

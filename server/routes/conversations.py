@@ -15,7 +15,7 @@ from server import threads
 from server.context import context_of
 from server.errors import NotFound
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound.options import today
@@ -45,7 +45,7 @@ MAX_ITEMS = 20
 @router.post("")
 async def create_conversation(request: Request) -> Response:
     """Create a conversation, with up to 20 items."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     # The SDK sends no body for a conversation without items and metadata.
     body = await json_body.parse_or_none(request, CreateConversation) or CreateConversation()
     note_unknown(body, "Conversations")
@@ -63,7 +63,7 @@ async def list_conversations(request: Request) -> Response:
 
     OpenAI's API has no such list.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     query = read_paging(request.query_params, order="desc")
     return json_response(listed(await _store(request).list(owner, query)))
 
@@ -77,7 +77,7 @@ async def retrieve_conversation(request: Request, conversation_id: str) -> Respo
 @router.post("/{conversation_id}")
 async def update_conversation(request: Request, conversation_id: str) -> Response:
     """Replace a conversation's metadata."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     body = await json_body.parse(request, UpdateConversation)
     updated = await _store(request).annotate(owner, conversation_id, body.metadata or {})
     return json_response(_found(updated, conversation_id).to_api())
@@ -86,7 +86,7 @@ async def update_conversation(request: Request, conversation_id: str) -> Respons
 @router.delete("/{conversation_id}")
 async def delete_conversation(request: Request, conversation_id: str) -> Response:
     """Delete a conversation and its items. Its responses stay, without the items they read."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     if not await _store(request).delete(owner, conversation_id):
         raise _not_found(conversation_id)
     return json_response({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
@@ -95,7 +95,7 @@ async def delete_conversation(request: Request, conversation_id: str) -> Respons
 @router.post("/{conversation_id}/items")
 async def create_items(request: Request, conversation_id: str) -> Response:
     """Add up to 20 items to the end of the conversation."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     body = await json_body.parse(request, CreateItems)
     size = _found(await _store(request).size(owner, conversation_id), conversation_id)
     refuse_large_conversation(size, "items")
@@ -111,7 +111,7 @@ async def create_items(request: Request, conversation_id: str) -> Response:
 @router.get("/{conversation_id}/items")
 async def list_items(request: Request, conversation_id: str) -> Response:
     """The conversation's items, the newest first unless `order` is `asc`."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     query = read_paging(request.query_params, order="desc")
     found = await _store(request).page_of_items(owner, conversation_id, query)
     page = _found(found, conversation_id)
@@ -123,7 +123,7 @@ async def list_items(request: Request, conversation_id: str) -> Response:
 async def retrieve_item(request: Request, conversation_id: str, item_id: str) -> Response:
     """One item of the conversation."""
     await _conversation(request, conversation_id)
-    owner = authenticate(request).id
+    owner = owner_of(request)
     item = await _store(request).item(owner, conversation_id, item_id)
     if item is None:
         raise _item_not_found(item_id)
@@ -133,7 +133,7 @@ async def retrieve_item(request: Request, conversation_id: str, item_id: str) ->
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(request: Request, conversation_id: str, item_id: str) -> Response:
     """Remove an item from the conversation. Returns the conversation."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     conversation = await _conversation(request, conversation_id)
     if not await _store(request).remove(owner, conversation_id, item_id):
         raise _item_not_found(item_id)
@@ -153,7 +153,7 @@ async def _read_items(
 
     Raises InvalidRequest if an item is invalid, alone or after those of the conversation.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     if not isinstance(value, list | None):
         raise invalid("items", "expected an array of items")
@@ -177,7 +177,7 @@ async def _read_items(
 
 
 async def _conversation(request: Request, conversation_id: str) -> Conversation:
-    owner = authenticate(request).id
+    owner = owner_of(request)
     return _found(await _store(request).get(owner, conversation_id), conversation_id)
 
 
@@ -185,7 +185,7 @@ async def _referred_to(
     request: Request, conversation_id: str, new: Sequence[Item]
 ) -> Sequence[StoredItem]:
     """The conversation's items that have the ids of new ones, or the calls of new results."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     call_ids = [item["call_id"] for item in new if isinstance(item.get("call_id"), str)]
     ids = [item["id"] for item in new]
     found = await _store(request).find(owner, conversation_id, ids, call_ids)

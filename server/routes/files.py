@@ -10,7 +10,7 @@ from starlette.responses import Response
 from server.context import context_of
 from server.http.answers.answer import json_response
 from server.http.answers.content import file_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies.multipart import read_form
 from server.inbound.paging import read_filter, read_paging
 from server.outbound.listing import list_object
@@ -28,7 +28,7 @@ MOST_NAME = 512
 @router.post("")
 async def create_file(request: Request) -> Response:
     """Upload a file. Its content goes to the disk as it arrives."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     files = _files(request)
     async with files.staging(owner) as staging:
         form = await read_form(request, staging)
@@ -44,7 +44,7 @@ async def list_files(request: Request) -> Response:
     parameters = request.query_params
     query = read_paging(parameters, order="desc", limit=MOST_LISTED, most=MOST_LISTED)
     purpose = read_filter(parameters, "purpose")
-    page = await _files(request).list(authenticate(request).id, query, purpose=purpose)
+    page = await _files(request).list(owner_of(request), query, purpose=purpose)
     data = [file.to_api() for file in page.entries]
     return json_response(list_object(data, has_more=page.has_more))
 
@@ -52,13 +52,13 @@ async def list_files(request: Request) -> Response:
 @router.get("/{file_id}")
 async def retrieve_file(request: Request, file_id: str) -> Response:
     """A file. The status is 404 for one that another API key owns."""
-    return json_response((await _files(request).get(authenticate(request).id, file_id)).to_api())
+    return json_response((await _files(request).get(owner_of(request), file_id)).to_api())
 
 
 @router.get("/{file_id}/content")
 async def retrieve_content(request: Request, file_id: str) -> Response:
     """The content of a file, or the range of it that the request asks for."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     file = await _files(request).get(owner, file_id)
     content = await _files(request).open(owner, file_id)
     return await file_response(content, file.filename, f'"{file.id}"', request.headers)
@@ -67,7 +67,7 @@ async def retrieve_content(request: Request, file_id: str) -> Response:
 @router.delete("/{file_id}")
 async def delete_file(request: Request, file_id: str) -> Response:
     """Delete a file. Copies in containers stay."""
-    await _files(request).delete(authenticate(request).id, file_id)
+    await _files(request).delete(owner_of(request), file_id)
     return json_response({"id": file_id, "object": "file", "deleted": True})
 
 

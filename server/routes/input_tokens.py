@@ -13,8 +13,9 @@ from server import threads
 from server.context import context_of
 from server.generation.turn import prompt_length
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
+from server.http.request_state import state_of
 from server.ids import new_id
 from server.inbound import responses
 from server.schemas.base import note_unknown
@@ -29,13 +30,13 @@ async def count_input_tokens(request: Request) -> Response:
 
     A prompt may be longer than the model's context.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateResponse)
     note_unknown(body, "Responses")
     context.model(body.model)
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
-    await compiled.close(request.state.request_id)
+    await compiled.close(state_of(request.scope).request_id)
     # Truncation leaves room for the answer in the context.
     plan = context.gateway.limited(compiled.plan)
     length = partial(prompt_length, plan, context.context_length)

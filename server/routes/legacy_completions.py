@@ -15,9 +15,9 @@ from starlette.responses import Response
 from server import threads
 from server.context import context_of
 from server.generation import parallel_samples
+from server.generation.gateway import AnswerSpec
 from server.generation.runs import WireEvent
 from server.http.answers.answer import respond
-from server.http.authentication import authenticate
 from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import legacy_completions
@@ -33,7 +33,6 @@ router = APIRouter()
 @router.post("/v1/completions")
 async def create_completion(request: Request) -> Response:
     """Create completions of one or more prompts, as a stream if the request asks for one."""
-    authenticate(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateCompletion)
     note_unknown(body, "Completions")
@@ -69,11 +68,13 @@ async def create_completion(request: Request) -> Response:
             fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shows_logprobs
         )
 
+    choices = [
+        AnswerSpec(plan, outbound, completion_id)
+        for plan, outbound in zip(compiled.plans, outbounds, strict=True)
+    ]
     run = await parallel_samples.start(
         context.gateway,
-        compiled.plans,
-        outbounds,
-        completion_id,
+        choices,
         last_events,
         param="n" if compiled.best_of > 1 else "prompt",
         per_prompt=compiled.best_of,

@@ -4,8 +4,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.http.authentication import authenticate
-from server.http.middleware import UNLOGGED
+from server.http.request_state import state_of
 from server.telemetry.metrics import Metrics
 from server.telemetry.readiness import Readiness
 
@@ -15,8 +14,7 @@ router = APIRouter()
 @router.api_route("/metrics", methods=["GET", "HEAD"])
 async def show_metrics(request: Request) -> Response:
     """The metrics in Prometheus' text format, or as OpenMetrics where `Accept` asks for it."""
-    authenticate(request)
-    setattr(request.state, UNLOGGED, True)
+    state_of(request.scope).unlogged = True
     metrics: Metrics = request.app.state.metrics
     readiness: Readiness = request.app.state.readiness
     problems = await readiness.problems()

@@ -17,8 +17,9 @@ from server import threads
 from server.context import context_of
 from server.generation.plan import TurnPlan
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
+from server.http.request_state import state_of
 from server.ids import new_id
 from server.inbound import chat, responses
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
@@ -33,26 +34,26 @@ router = APIRouter()
 @router.post("/v1/chat/completions/render")
 async def render_chat_completion(request: Request) -> Response:
     """The prompt of a chat completion. It includes the reasoning before calls, even if hidden."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateChatCompletion)
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
     compiled = await chat.compile(body, context.compiling(owner, new_id("chatcmpl")))
-    await compiled.close(request.state.request_id)
+    await compiled.close(state_of(request.scope).request_id)
     return json_response(await _prompt(request, compiled.plans[0]))
 
 
 @router.post("/v1/responses/render")
 async def render_response(request: Request) -> Response:
     """The prompt of a response. It includes stored reasoning, even if hidden."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateResponse)
     context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A rendered prompt")
     compiled = await responses.compile(body, context.compiling(owner, new_id("resp")))
-    await compiled.close(request.state.request_id)
+    await compiled.close(state_of(request.scope).request_id)
     return json_response(await _prompt(request, compiled.plan))
 
 

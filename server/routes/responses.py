@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from server.context import context_of
 from server.http.answers.answer import json_response, respond
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.outbound.encoding import named
 from server.outbound.responses.fold import fold
@@ -29,7 +29,7 @@ async def create_response(request: Request) -> Response:
 
     A background response without a stream is returned while it is queued.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     body = await json_body.parse(request, CreateResponse)
     note_unknown(body, "Responses")

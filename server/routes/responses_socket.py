@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from starlette.websockets import WebSocket
 
 from server.context import context_of
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.responses.websocket import Connection
 
 router = APIRouter()
@@ -17,5 +17,5 @@ router = APIRouter()
 async def respond_over_websocket(websocket: WebSocket) -> None:
     """Serve a connection until it is closed."""
     await websocket.accept()
-    owner = authenticate(websocket).id
+    owner = owner_of(websocket)
     await Connection(websocket, context_of(websocket), owner).serve()

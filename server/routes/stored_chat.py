@@ -12,7 +12,7 @@ from starlette.responses import Response
 from server.context import context_of
 from server.errors import NotFound
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.inbound.paging import read_filter, read_metadata, read_paging
 from server.outbound.listing import list_object, paginate
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/chat/completions")
 @router.get("")
 async def list_chat_completions(request: Request) -> Response:
     """The API key's completions, filtered by `model` and `metadata[KEY]` if the query has these."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     parameters = request.query_params
     query = read_paging(parameters)
     model, metadata = read_filter(parameters, "model"), read_metadata(parameters)
@@ -42,7 +42,7 @@ async def list_chat_completions(request: Request) -> Response:
 @router.get("/{completion_id}")
 async def retrieve_chat_completion(request: Request, completion_id: str) -> Response:
     """A stored completion. The status is 404 for one that another API key owns."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     completion = await context_of(request).store.chat_completions.get(owner, completion_id)
     return _redacted_response(request, _found(completion, completion_id))
 
@@ -50,7 +50,7 @@ async def retrieve_chat_completion(request: Request, completion_id: str) -> Resp
 @router.post("/{completion_id}")
 async def update_chat_completion(request: Request, completion_id: str) -> Response:
     """Replace a stored completion's metadata."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     body = await json_body.parse(request, UpdateChatCompletion)
     completions = context_of(request).store.chat_completions
     updated = await completions.annotate(owner, completion_id, body.metadata or {})
@@ -60,7 +60,7 @@ async def update_chat_completion(request: Request, completion_id: str) -> Respon
 @router.delete("/{completion_id}")
 async def delete_chat_completion(request: Request, completion_id: str) -> Response:
     """Delete a stored completion."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     if not await context_of(request).store.chat_completions.delete(owner, completion_id):
         raise _not_found(completion_id)
     return json_response(
@@ -72,7 +72,7 @@ async def delete_chat_completion(request: Request, completion_id: str) -> Respon
 async def list_chat_completion_messages(request: Request, completion_id: str) -> Response:
     """The messages of the request that made a stored completion."""
     query = read_paging(request.query_params)
-    owner = authenticate(request).id
+    owner = owner_of(request)
     found = await context_of(request).store.chat_completions.messages(owner, completion_id)
     redact = redaction_for(context_of(request).settings, redacted_message)
     return json_response(paginate(list(map(redact, _found(found, completion_id))), query))

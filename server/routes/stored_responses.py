@@ -18,7 +18,7 @@ from server.errors import InvalidRequest, NotFound
 from server.generation.runs import WireEvent
 from server.http.answers import sse
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
+from server.http.authentication import owner_of
 from server.inbound.paging import read_paging
 from server.outbound.encoding import named
 from server.outbound.listing import complete_item, list_object
@@ -46,7 +46,7 @@ async def list_responses(request: Request) -> Response:
 
     OpenAI's API has no such list.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     query = read_paging(request.query_params, order="desc")
     store = context_of(request).store
     found = await store.list(owner, query)
@@ -64,7 +64,7 @@ async def retrieve_response(request: Request, response_id: str) -> Response:
     With `include[]=gpt_oss:record` it has a record, even if it was made without one.
     The status is 404 for a response that is not stored, or that another API key owns.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     first = _first_position(request.query_params)
     response = await _shown(request, response_id)
@@ -87,7 +87,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
 
     Responses that continue it keep their history. The status is 404 as for GET.
     """
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     if not await context.store.delete(owner, response_id):
         raise _not_found(response_id)
@@ -98,7 +98,7 @@ async def delete_response(request: Request, response_id: str) -> Response:
 @router.post("/{response_id}/cancel")
 async def cancel_response(request: Request, response_id: str) -> Response:
     """Cancel a background response, on any gateway. One that has ended stays as it is."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     response = await _shown(request, response_id)
     if not response["background"]:
@@ -116,7 +116,7 @@ async def cancel_response(request: Request, response_id: str) -> Response:
 @router.get("/{response_id}/input_items")
 async def list_input_items(request: Request, response_id: str) -> Response:
     """The response's input items, those of earlier responses included; the newest first."""
-    owner = authenticate(request).id
+    owner = owner_of(request)
     query = read_paging(request.query_params, order="desc")
     context = context_of(request)
     page = await context.store.input_items(owner, response_id, query)
@@ -135,7 +135,7 @@ async def _cancel(context: Context, response_id: str) -> None:
 
 
 async def _shown(request: Request, response_id: str) -> dict[str, Any]:
-    owner = authenticate(request).id
+    owner = owner_of(request)
     context = context_of(request)
     response = await current_response(context.store, owner, response_id)
     if response is None:
@@ -151,7 +151,7 @@ async def _with_record(request: Request, response: dict[str, Any]) -> dict[str, 
     refuse_if_reasoning_hidden(context.settings, f"'{RECORD}'", param="include")
     if RECORD in response or response["status"] in UNFINISHED:
         return response
-    stored = await context.store.get(authenticate(request).id, response["id"])
+    stored = await context.store.get(owner_of(request), response["id"])
     if stored is None:
         raise _not_found(response["id"])
     return {**response, RECORD: await rendered_record(context, stored)}

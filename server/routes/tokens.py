@@ -14,7 +14,6 @@ from harmony.tokenizer import decode, encode_within
 from server import threads
 from server.context import context_of
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
 from server.http.bodies import json_body
 from server.inbound.prompts import read_ids
 from server.outbound.token_bytes import hexadecimal
@@ -29,7 +28,6 @@ router = APIRouter()
 @router.post("/tokenize")
 async def tokenize(request: Request) -> Response:
     """Encode text to token ids, and on request to the text or the bytes of each token."""
-    authenticate(request)
     context = context_of(request)
     body = await json_body.parse(request, Tokenize)
     note_unknown(body, "Tokenize")
@@ -43,7 +41,6 @@ async def tokenize(request: Request) -> Response:
 @router.post("/detokenize")
 async def detokenize(request: Request) -> Response:
     """Decode token ids to text, control tokens included, and on request to each token's bytes."""
-    authenticate(request)
     body = await json_body.parse(request, Detokenize)
     size = threads.size_of(body.tokens)
     note_unknown(body, "Detokenize")

@@ -9,9 +9,8 @@ from starlette.responses import Response
 
 from server.context import context_of
 from server.http.answers.answer import json_response
-from server.http.authentication import authenticate
 from server.http.bodies import json_body
-from server.http.middleware import UNLOGGED
+from server.http.request_state import state_of
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
 from server.telemetry.readiness import Readiness
 from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks
@@ -45,7 +44,7 @@ async def show_asset(request: Request, digest: str, name: str) -> Response:
     answer = asset_answer(digest, name)
     if answer is None:
         raise HTTPException(404)
-    setattr(request.state, UNLOGGED, True)
+    state_of(request.scope).unlogged = True
     return answer
 
 
@@ -53,10 +52,9 @@ async def show_asset(request: Request, digest: str, name: str) -> Response:
 async def render_blocks(request: Request) -> Response:
     """The HTML of blocks of Markdown: escaped, and of allowed elements only."""
     _refuse_unless_served(request)
-    authenticate(request)
     body = await json_body.parse(request, RenderBlocks)
     rendered = await rendered_blocks(body)
-    setattr(request.state, UNLOGGED, True)
+    state_of(request.scope).unlogged = True
     return rendered
 
 
@@ -64,7 +62,6 @@ async def render_blocks(request: Request) -> Response:
 async def parse_harmony(request: Request) -> Response:
     """The messages of pasted harmony, with the repairs, and the tokens with their bytes."""
     _refuse_unless_served(request)
-    authenticate(request)
     return await parsed_harmony(await json_body.parse(request, ParseHarmony))
 
 
@@ -72,7 +69,6 @@ async def parse_harmony(request: Request) -> Response:
 async def count_permitted(request: Request) -> Response:
     """How many tokens a grammar permits at each place of a sampling."""
     _refuse_unless_served(request)
-    authenticate(request)
     return await counted_permitted(await json_body.parse(request, CountPermitted))
 
 
@@ -80,8 +76,7 @@ async def count_permitted(request: Request) -> Response:
 async def show_load(request: Request) -> Response:
     """What runs and waits, the tokens since the start, and why engine or store cannot serve."""
     _refuse_unless_served(request)
-    authenticate(request)
-    setattr(request.state, UNLOGGED, True)
+    state_of(request.scope).unlogged = True
     gateway = context_of(request).gateway
     readiness: Readiness = request.app.state.readiness
     return json_response(

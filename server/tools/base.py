@@ -20,7 +20,7 @@ ItemType = Literal["code_interpreter_call", "web_search_call", "mcp_call"]
 class ToolContext:
     """The answer that a session belongs to.
 
-    owner: the principal whose objects the tool may use. answer_id: the id of the response or the
+    owner: the one whose objects the tool may use. answer_id: the id of the response or the
     completion. param: the request's field that names the tool, for errors. timeout: seconds for one
     call, > 0. state: what the tool's session of the previous turn returned as `state`, None if
     there is none. include: the request's `include` values. stored: whether the answer, and with it

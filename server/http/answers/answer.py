@@ -17,7 +17,7 @@ from server.generation.runs import Run, WireEvent
 from server.http.answers import sse
 from server.http.answers.backlog import Feed
 from server.http.connections.disconnect import wait_for_disconnect
-from server.http.traffic import ERROR_CODE
+from server.http.request_state import state_of
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
 
@@ -74,7 +74,7 @@ class _ErrorResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        scope.setdefault("state", {})[ERROR_CODE] = self._code
+        state_of(scope).error_code = self._code
         await super().__call__(scope, receive, send)
 
 
@@ -89,7 +89,7 @@ async def respond(
     size.
     """
     run = feed.run
-    request.state.run = run
+    state_of(request.scope).run = run
     if stream:
         return sse.RunStream(feed)
     if not await _finish_unless_disconnected(run, request):

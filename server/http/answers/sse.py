@@ -14,6 +14,7 @@ from server.generation.runs import Encode, Run
 from server.http.answers.backlog import Backlog, Batches, Feed, open_backlog
 from server.http.answers.eager_coroutine import Suspended, run_until_suspended
 from server.http.connections.disconnect import wait_for_disconnect
+from server.http.request_state import state_of
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -23,12 +24,6 @@ WRITE_INTERVAL = 0.005
 
 Events of answers with more than 200 tokens per second share writes, since a write costs about as
 much as all other work for an event.
-"""
-
-SEND_BODY = "send_body"
-"""The key of the `send` for body messages in the request's state.
-
-Most middleware wraps `send` only to change headers. Middleware that reads bodies replaces this one.
 """
 
 _HEADERS = (
@@ -54,7 +49,7 @@ class RunStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
         leaving = asyncio.ensure_future(wait_for_disconnect(receive))
-        send_body = scope.get("state", {}).get(SEND_BODY, send)
+        send_body = state_of(scope).send_body or send
         writer = _Writer(self._feed.run, send_body, leaving)
         head = {
             "type": "http.response.start",

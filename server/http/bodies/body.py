@@ -11,12 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server import threads
 from server.errors import APIError, BodyTooLarge
-from server.http.access import ENDPOINT
 from server.http.bodies import decompression
 from server.http.bodies.budget import Budget, Lease
 from server.http.bodies.decompression import Decoder
 from server.http.bodies.memory_trimmer import MemoryTrimmer, malloc_trim
 from server.http.bodies.multipart import is_multipart
+from server.http.request_state import state_of
 from server.threads import LARGE, Size
 
 SLICE = 1024 * 1024
@@ -28,14 +28,8 @@ DECODERS = 2
 JOINERS = 1
 """Large bodies whose pieces are joined at once. Each takes twice its size meanwhile."""
 
-LEASE = "body_lease"
-"""The key of the body's Lease in the request's state."""
-
 BODY_IGNORED = frozenset({"GET", "HEAD"})
 """Methods whose bodies mean nothing (RFC 9110, 9.3.1). Nobody reads them."""
-
-STREAMED = "streamed"
-"""The key in the state of a request whose body its endpoint reads piece by piece."""
 
 
 class Bodies:
@@ -74,13 +68,12 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        state = scope.setdefault("state", {})
-        if state.get(ENDPOINT) in self._upload_endpoints and is_multipart(headers):
-            state[STREAMED] = True
+        state = state_of(scope)
+        if state.endpoint in self._upload_endpoints and is_multipart(headers):
+            state.streams_body = True
             await self._app(scope, receive, send)
             return
-        lease = Lease(self._budget)
-        state[LEASE] = lease
+        lease = state.body_lease = Lease(self._budget)
         body = _Body(
             headers,
             receive,

@@ -19,8 +19,8 @@ NO_METADATA: Mapping[str, str] = {}
 class StoredChatCompletion:
     """A completion that has ended.
 
-    owner: the principal's id. messages: the request's. turns: the sampled messages of each choice
-    that has calls, with reasoning that the completion may not show.
+    owner: the digest of an API key. messages: the request's. turns: the sampled messages of each
+    choice that has calls, with reasoning that the completion may not show.
     """
 
     owner: str
@@ -35,7 +35,7 @@ class StoredChatCompletion:
 
 
 class ChatCompletionStore(Protocol):
-    """Stores completions for their owners (ids of principals). Other owners do not find them.
+    """Stores completions for their owners. Other owners do not find them.
 
     All methods raise StoreUnavailable.
     """

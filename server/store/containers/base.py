@@ -20,7 +20,7 @@ Source = Literal["user", "assistant"]
 class Container:
     """A container without its files.
 
-    owner: the principal's id. created_at, last_active_at: Unix seconds. idle_minutes: minutes
+    owner: the digest of an API key. created_at, last_active_at: Unix seconds. idle_minutes: minutes
     without activity after which it expires, >= 1. memory_limit: such as `1g`. expired: whether it
     has ended, with its variables and files.
     """
@@ -90,7 +90,7 @@ class ContainerFile:
 
 
 class ContainerStore(Protocol):
-    """Stores containers for their owners (ids of principals). Other owners do not find them.
+    """Stores containers for their owners. Other owners do not find them.
 
     Times are Unix seconds. All methods raise StoreUnavailable.
     """

@@ -12,7 +12,7 @@ from server.store.lists import ListPage, ListQuery, Page
 class Conversation:
     """A conversation without its items.
 
-    owner: the principal's id. created_at: Unix seconds. start_date: the date in its system
+    owner: the digest of an API key. created_at: Unix seconds. start_date: the date in its system
     messages, `YYYY-MM-DD`.
     """
 

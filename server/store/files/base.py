@@ -10,8 +10,8 @@ from server.store.lists import ListQuery, Page
 class StoredFile:
     """An uploaded file without its content.
 
-    owner: the principal's id. size: bytes. created_at, expires_at: Unix seconds; None for a file
-    that expires with `--store-ttl` only.
+    owner: the digest of an API key. size: bytes. created_at, expires_at: Unix seconds; None for a
+    file that expires with `--store-ttl` only.
     """
 
     owner: str
@@ -47,7 +47,7 @@ class FileUsage:
 
 
 class FileStore(Protocol):
-    """Stores files for their owners (ids of principals). Other owners do not find them.
+    """Stores files for their owners. Other owners do not find them.
 
     Times are Unix seconds. All methods raise StoreUnavailable.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harmony.messages import Message
-from server.errors import NotFound, Unavailable
+from server.errors import InvalidRequest, Unavailable
 from server.store.approvals.base import AnsweredRequests
 from server.store.change_signal import ChangeSignal
 from server.store.chat_completions.base import ChatCompletionStore
@@ -61,8 +61,11 @@ class RunLost(StoreUnavailable):
     """This gateway does not own the run: another took it over, or it was never begun here."""
 
 
-class PreviousNotFound(NotFound):
-    """The response that a new one continues does not exist, or was deleted in the meantime."""
+class PreviousNotFound(InvalidRequest):
+    """The response that a new one continues does not exist, or was deleted in the meantime.
+
+    As in OpenAI's API the status is 400: to many clients, each 404 is a model that does not exist.
+    """
 
     default_code = "previous_response_not_found"
 
@@ -75,7 +78,7 @@ class PreviousNotFound(NotFound):
 class StoredResponse:
     """A response, and everything that a later response needs to continue it.
 
-    owner: the principal's id. response: the API's object; its output is that of `output`.
+    owner: the digest of an API key. response: the API's object; its output is that of `output`.
     start_date: the date in the system message, `YYYY-MM-DD`. history: the items of earlier turns;
     input and output: those of this turn. The history is stored as a reference only: to the
     response's `previous_response_id`, or to its `conversation` up to `read_position`.
@@ -152,7 +155,7 @@ class Ledger:
 
 
 class Store(Protocol):
-    """Stores responses for their owners (ids of principals). Other owners do not find them.
+    """Stores responses for their owners. Other owners do not find them.
 
     A store object belongs to one gateway, which makes the responses that it begins. In a database,
     a method's changes are committed when it returns. All methods raise StoreUnavailable.

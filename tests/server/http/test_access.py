@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.app import create_app
-from server.http.answers import sse
+from server.http.request_state import state_of
 from server.settings import Settings
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"
@@ -242,7 +242,7 @@ async def test_only_our_own_middleware_is_passed_by(
     app = create_app(Settings(**OPTIONS), await start_engine(ANSWER))
 
     async def look(request: Request) -> Response:
-        seen.append(sse.SEND_BODY in request.scope["state"])
+        seen.append(state_of(request.scope).send_body is not None)
         return Response()
 
     app.add_route("/look", look)

@@ -16,11 +16,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ServerFailed
-from server.http.answers.sse import SEND_BODY
-from server.http.authentication import PRINCIPAL, Principal
-from server.http.bodies.body import LEASE
 from server.http.bodies.budget import Budget, Lease
 from server.http.idempotency import LARGE, OVERHEAD, Idempotency
+from server.http.request_state import state_of
 
 
 class Owner:
@@ -30,10 +28,9 @@ class Owner:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope.setdefault("state", {})
         owner = Headers(scope=scope).get("authorization", "anyone") if "headers" in scope else ""
         if owner:
-            scope["state"][PRINCIPAL] = Principal(owner)
+            state_of(scope).owner = owner
         await self._app(scope, receive, send)
 
 
@@ -86,7 +83,7 @@ class Counting:
     async def _fail(self, request: Request) -> Response:
         """A stream whose run ends with an error."""
         self.calls += 1
-        request.state.run = SimpleNamespace(error=self.error)
+        state_of(request.scope).run = SimpleNamespace(error=self.error)
         return StreamingResponse(iter([b"a"]))
 
     async def _crash(self, _: Request) -> Response:
@@ -198,8 +195,8 @@ async def sent_until(
         "raw_path": b"/stream",
         "query_string": b"",
         "headers": headers,
-        "state": {} if lease is None else {LEASE: lease},
     }
+    state_of(scope).body_lease = lease
     await server.app(scope, receive, send)
     return sent
 
@@ -363,12 +360,13 @@ async def test_a_long_body_is_compared_too() -> None:
 async def test_a_body_that_is_sent_apart_from_its_start_is_stored_with_it() -> None:
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        await scope["state"][SEND_BODY]({"type": "http.response.body", "body": b"a"})
+        send_body = state_of(scope).send_body or send
+        await send_body({"type": "http.response.body", "body": b"a"})
 
     idempotency = Owner(Idempotency(answer))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        scope["state"] = {SEND_BODY: send}
+        state_of(scope).send_body = send
         await idempotency(scope, receive, send)
 
     transport = httpx.ASGITransport(app)

@@ -14,15 +14,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import BodyTooLarge
 from server.http.answers.answer import json_response
-from server.http.answers.sse import SEND_BODY
 from server.http.middleware import RequestId
+from server.http.request_state import state_of
 
 REQUEST_ID = re.compile(r"req_[0-9a-f]{32}")
 
 
 async def echo(request: Request) -> Response:
     body = await request.body()
-    return json_response({"id": request.state.request_id, "size": len(body)})
+    return json_response({"id": state_of(request.scope).request_id, "size": len(body)})
 
 
 async def crash(_: Request) -> Response:
@@ -69,10 +69,10 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 async def test_without_the_direct_way_all_is_sent_through_what_is_inside() -> None:
     scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    found: list[bool] = []
+    found: list[Send | None] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        found.append(SEND_BODY in scope["state"])
+        found.append(state_of(scope).send_body)
         await Response()(scope, receive, send)
 
     async def send(_: Message) -> None: ...
@@ -81,15 +81,15 @@ async def test_without_the_direct_way_all_is_sent_through_what_is_inside() -> No
         raise AssertionError
 
     await RequestId(app, direct=False)(scope, receive, send)
-    assert found == [False]
+    assert found == [None]
 
 
 async def test_what_a_request_leaves_does_not_hold_its_connection() -> None:
     scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-    found: list[Send] = []
+    found: list[Send | None] = []
 
     async def app(scope: Scope, _: Receive, send: Send) -> None:
-        found.append(scope["state"][SEND_BODY])
+        found.append(state_of(scope).send_body)
         await Response()(scope, _, send)
 
     async def send(_: Message) -> None: ...
@@ -99,7 +99,7 @@ async def test_what_a_request_leaves_does_not_hold_its_connection() -> None:
 
     await RequestId(app)(scope, receive, send)
     assert found == [send]
-    assert SEND_BODY not in scope["state"]
+    assert state_of(scope).send_body is None
 
 
 async def test_the_answers_id_is_the_requests(client: httpx.AsyncClient) -> None:

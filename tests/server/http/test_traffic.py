@@ -9,7 +9,8 @@ from starlette.types import Message, Receive, Scope, Send
 from server.errors import RateLimited
 from server.http.answers.answer import error_response
 from server.http.middleware import RequestId
-from server.http.traffic import ROUTE, RequestEnded, Traffic, TrafficObserver
+from server.http.request_state import state_of
+from server.http.traffic import RequestEnded, Traffic, TrafficObserver
 
 
 class Observer(TrafficObserver):
@@ -30,15 +31,15 @@ async def send(message: Message) -> None:
 
 def scope(kind: str = "http") -> dict[str, Any]:
     """The scope of a request."""
-    extensions = {"websocket.http.response": {}}
-    return {
+    scope = {
         "type": kind,
         "method": "GET",
         "path": "/a/1",
         "headers": [],
-        "state": {ROUTE: "/a/{b}"},
-        "extensions": extensions,
+        "extensions": {"websocket.http.response": {}},
     }
+    state_of(scope).route = "/a/{b}"
+    return scope
 
 
 async def test_a_request_ends_with_its_route_and_status() -> None:

@@ -126,7 +126,7 @@ async def test_a_server_that_is_lost_while_a_response_is_followed(
     await store.start()
     async with serving(store, tmp_path) as client:
         response = {"id": "resp_1", "status": "in_progress", "output": []}
-        await store.begin(StoredResponse(ANYONE.id, response, "2026-01-31", (), (), ()))
+        await store.begin(StoredResponse(ANYONE, response, "2026-01-31", (), (), ()))
         created = {"type": "response.created", "response": response, "sequence_number": 0}
         await store.append("resp_1", [created])
         following = asyncio.ensure_future(client.get("/responses/resp_1?stream=true"))

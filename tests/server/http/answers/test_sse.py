@@ -13,7 +13,8 @@ from server.errors import ClientTooSlow, InvalidRequest
 from server.generation.runs import Emit, Run, WireEvent
 from server.http.answers import sse
 from server.http.answers.backlog import Feed, Stored
-from server.http.answers.sse import SEND_BODY, RunStream, stream_batches
+from server.http.answers.sse import RunStream, stream_batches
+from server.http.request_state import state_of
 from server.outbound.encoding import named, unnamed
 
 EVENT = {"type": "response.created", "text": "é\n"}
@@ -254,7 +255,7 @@ async def test_each_of_a_runs_clients_gets_all_events(client: Client) -> None:
 
 async def test_what_looks_at_bodies_gets_them_in_place_of_who_sends_heads(client: Client) -> None:
     looking = Client()
-    client.scope["state"] = {SEND_BODY: looking.send}
+    state_of(client.scope).send_body = looking.send
     await client.get(Run(two))
     assert client.sent[0]["type"] == START
     assert looking.bodies == [ONE, TWO]

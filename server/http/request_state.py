@@ -1,0 +1,45 @@
+"""The state of one request: what its middleware and its route share."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.types import Scope, Send
+
+from server.generation.runs import Run
+from server.http.bodies.budget import Lease
+
+_KEY = "request"
+
+
+@dataclass(slots=True)
+class RequestState:
+    """What is known of a request, or of a WebSocket.
+
+    request_id: the answer's `x-request-id`; empty for a WebSocket. endpoint, route: what answers
+    it, and the path with the names of its parameters; None if the request matches no route.
+    owner: the owner of what it stores; None if it matches no route or a public endpoint.
+    body_lease: the memory of its body; None if nobody reads one in one piece. streams_body: whether
+    the endpoint reads the body piece by piece. send_body: the `send` for the messages with a
+    stream's events; None if they take the same way as all others. Most middleware wraps `send` only
+    to change headers; middleware that reads bodies replaces this one. run: what makes the answer,
+    None if that is no run; the status of a stream does not show how it ended. error_code: that of
+    the error that answered the request. unlogged: whether its log line is left out where it
+    succeeded: a page loads a dozen files, and asks for every block of an answer.
+    """
+
+    request_id: str = ""
+    endpoint: Any = None
+    route: str | None = None
+    owner: str | None = None
+    body_lease: Lease | None = None
+    streams_body: bool = False
+    send_body: Send | None = None
+    run: Run | None = None
+    error_code: str | None = None
+    unlogged: bool = False
+
+
+def state_of(scope: Scope) -> RequestState:
+    """The state of the request with this scope. The first call creates it."""
+    state: RequestState = scope.setdefault("state", {}).setdefault(_KEY, RequestState())
+    return state
