@@ -102,9 +102,20 @@ class InvalidRequest(APIError):
 
 
 class ContextLengthExceeded(InvalidRequest):
-    """The prompt leaves no room in the context."""
+    """The prompt leaves no room in the context. problem: a clause without a full stop.
+
+    Many clients do not read the code. They look for words of OpenAI's messages, and shorten the
+    conversation where they find them.
+    """
 
     default_code = "context_length_exceeded"
+
+    def __init__(self, problem: str, *, param: str | None = None) -> None:
+        message = (
+            "Input tokens exceed the configured limit. The request exceeds the context window, the"
+            f" maximum context length: {problem}."
+        )
+        super().__init__(message, param=param)
 
 
 class AuthenticationFailed(APIError):

@@ -61,7 +61,7 @@ def _is_ids(value: Any) -> bool:
 def _refuse_too_long(text: str, context_length: int, param: str) -> None:
     if len(text) > context_length * longest_token():
         raise ContextLengthExceeded(
-            f"The prompt has {len(text)} characters, which is more than any text that fits the "
-            f"context of {context_length} tokens.",
+            f"the prompt has {len(text)} characters, which is more than any text that fits the "
+            f"context of {context_length} tokens",
             param=param,
         )

@@ -142,8 +142,8 @@ class SealedInput:
     def _take(self, size: int, param: str) -> None:
         if size > self._left:
             raise ContextLengthExceeded(
-                "The encrypted content up to this item is larger than any that is of use in the"
-                f" context of {self._context_length} tokens. Leave out that of earlier turns.",
+                "the encrypted content up to this item is larger than any that is of use in the"
+                f" context of {self._context_length} tokens; leave out that of earlier turns",
                 param=param,
             )
         self._left -= size

@@ -82,7 +82,7 @@ def _summary(response: dict[str, Any]) -> str:
         case "completed":
             return _answer_text(response["output"])
         case "incomplete":
-            message = "The conversation leaves too little of the model's context for its summary."
+            message = "the conversation leaves too little of the model's context for its summary"
             raise ContextLengthExceeded(message, param="input")
         case _:
             raise Unavailable("The server stopped before the summary was finished.")

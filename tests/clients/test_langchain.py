@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -93,3 +94,12 @@ def test_a_tool_round_trip(model: ChatOpenAI, streaming: bool) -> None:
 def test_an_answer_by_schema(model: ChatOpenAI) -> None:
     read = model.with_structured_output(Event, method="json_schema", strict=True)
     assert read.invoke("as an event") == Event(name="Fair", day=3)
+
+
+@pytest.mark.parametrize("responses", [False, True])
+def test_a_prompt_that_is_too_long_is_an_overflow_of_the_context(
+    model: ChatOpenAI, responses: bool
+) -> None:
+    model.use_responses_api = responses
+    with pytest.raises(ContextOverflowError):
+        model.invoke(" word" * 140_000)

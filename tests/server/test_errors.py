@@ -53,7 +53,6 @@ def test_the_body_is_openais_error_object() -> None:
     ("kind", "status", "code"),
     [
         (InvalidRequest, 400, "invalid_value"),
-        (ContextLengthExceeded, 400, "context_length_exceeded"),
         (AuthenticationFailed, 401, "invalid_api_key"),
         (Forbidden, 403, "origin_not_allowed"),
         (NotFound, 404, "not_found"),
@@ -90,7 +89,6 @@ def test_other_errors_add_no_headers() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
-        (ContextTooLong(9, 8), ContextLengthExceeded, "context_length_exceeded"),
         (Unsupported("seed", "x"), InvalidRequest, "unsupported_parameter"),
         (Overloaded("full", 3), RateLimited, "rate_limit_exceeded"),
         (BackendFailed("out of memory"), ServerFailed, "server_error"),
@@ -104,6 +102,22 @@ def test_other_errors_of_backends_have_their_own_message(
     converted = from_backend(error)
     assert type(converted) is kind
     assert (converted.message, converted.code) == (str(error), code)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Input tokens exceed the configured limit",  # LiteLLM, langchain-openai
+        "exceeds the context window",  # @langchain/openai, langchain-openai in a stream, opencode
+        "maximum context length",  # CrewAI, Strands
+    ],
+)
+def test_clients_recognise_a_prompt_that_is_too_long_by_its_message(words: str) -> None:
+    error = from_backend(ContextTooLong(9, 8), prompt_param="input")
+    assert type(error) is ContextLengthExceeded
+    assert (error.status, error.code, error.param) == (400, "context_length_exceeded", "input")
+    assert words in error.message
+    assert str(ContextTooLong(9, 8)) in error.message
 
 
 @pytest.mark.parametrize(

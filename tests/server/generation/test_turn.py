@@ -347,7 +347,7 @@ async def test_an_error_of_the_engine_is_sent_to_the_client(
 ) -> None:
     error = (await prepare(PLAN, await start_engine(ANSWER), "r")).api_error(broken)
     assert type(error) is expected
-    assert error.message == str(broken)
+    assert str(broken) in error.message
     assert error.param == ("input" if expected is ContextLengthExceeded else None)
 
 
