@@ -111,7 +111,7 @@ class Context:
         if self.settings.summary_kind == "off":
             return "never"
         # Where raw reasoning is hidden, summaries are all that clients can show.
-        return "default" if self.settings.raw_reasoning == "hide" else "requested"
+        return "default" if self.settings.hides_reasoning else "requested"
 
     def model(self, name: str | None) -> str:
         """The served name of the requested model; the default for None. Raises NotFound."""

@@ -6,42 +6,29 @@ In a variable, the values of a repeatable option are separated by commas, or sta
 of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
-import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from adapters.registry import REMOTE
 from server.http.connections.limits import Limits
-from server.schemas.engine_options import EngineOptions, Several
-from server.schemas.option_values import (
-    NO_TOOLS,
-    is_loopback,
-    is_web_url,
-    items,
-    origin,
-    sendable_key,
-    timeouts,
-    tool_names,
-)
-from server.summaries.options import ReasoningOptions
+from server.options.engine import EngineOptions
+from server.options.reasoning import ReasoningOptions
+from server.options.storage import StorageOptions
+from server.options.tools import ToolOptions
+from server.options.values import Several, is_loopback, origin, sendable_key
 
 DEMO_NAME = "gpt-oss-demo"
 DEMO_MAX_OUTPUT_TOKENS = 1024
 """The demo checkpoint writes short answers, or loops."""
-MEMORY = "memory"
-"""The value of `store` for a store in this process's memory."""
-TOOL_TIMEOUTS = {"python": 120.0}
-"""Seconds for one call. gpt-oss was trained with this time limit for Python."""
 REMOTE_NAME = "gpt-oss"
 DEFAULT_MAX_RUNNING = 64
 """Where an engine does not say how many requests it computes at once."""
 
 
-class Settings(EngineOptions, ReasoningOptions):
+class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     """The options of `serve`. Raises pydantic's ValidationError for an invalid value."""
 
     model_config = SettingsConfigDict(
@@ -108,122 +95,6 @@ class Settings(EngineOptions, ReasoningOptions):
         description="whether a turn may make several calls; gpt-oss was trained to end its turn "
         "with the first one",
     )
-    hosted_tools: str | None = Field(
-        None,
-        description="tools that the server runs for requests that name them: their names, "
-        "separated by commas, or none; default: all that this machine can run",
-    )
-    max_tool_rounds: int = Field(
-        32,
-        ge=1,
-        description="most calls of hosted tools in one answer; a further call is refused, and the "
-        "model has to answer",
-    )
-    tool_timeout: str = Field(
-        "",
-        description="seconds for one call of a hosted tool: NAME=SECONDS, separated by commas; "
-        "default: python=120, 60 for others",
-    )
-    answer_timeout: float = Field(
-        3600,
-        gt=0,
-        allow_inf_nan=False,
-        description="seconds after the start of an answer in which hosted tools may run; after "
-        "that the model has to answer",
-    )
-    mcp: Path | None = Field(
-        None, description="TOML file with the MCP servers that requests use by `server_label` alone"
-    )
-    search: Several = Field(
-        (),
-        description="where `web_search` searches (repeatable: the next one where one fails or "
-        "finds nothing): files:FOLDER, searxng:URL, brave, tavily, exa, you, or a plug-in's name; "
-        "default: files, this project's own documentation",
-    )
-    fetch_allow_private: Several = Field(
-        (),
-        description="network whose pages `web_search` may open although it is not public, such as "
-        "10.1.0.0/16 (repeatable)",
-    )
-    fetch_allow_domain: Several = Field(
-        (),
-        description="domain whose pages `web_search` may open whatever its addresses are, with its "
-        "subdomains; NAME:PORT allows that port beside 80 and 443 (repeatable)",
-    )
-    egress_proxy: str | None = Field(
-        None,
-        description="URL of an HTTP proxy through which pages are opened and search services are "
-        "asked; it resolves names and has to refuse private addresses itself",
-        repr=False,
-    )
-    robots: bool = Field(
-        True, description="whether `web_search` obeys the robots.txt of sites that it opens"
-    )
-    store: str | None = Field(
-        None,
-        description="where responses are stored: sqlite:///FILE, postgresql://… or memory; "
-        "default: a file in the user's data folder",
-        repr=False,
-    )
-    store_ttl: float = Field(
-        30,
-        gt=0,
-        description="days that responses and chat completions are stored, and conversations after "
-        "their last item; inf: for ever",
-    )
-    store_patience: float = Field(
-        60,
-        ge=0,
-        allow_inf_nan=False,
-        description="seconds that a stored answer waits for a store that is unavailable before it "
-        "fails",
-    )
-    files: str | None = Field(
-        None,
-        description="folder for the content of uploaded files, which gateways that share a "
-        "database share too; default: a folder in the user's data folder, a temporary one with "
-        "`--store memory`",
-    )
-    max_file_bytes: int = Field(
-        512 * 1024 * 1024, ge=1, description="bytes of the largest uploaded file; more get a 413"
-    )
-    max_owner_file_bytes: int = Field(
-        10 * 1024 * 1024 * 1024,
-        ge=1,
-        description="bytes of all uploaded files of one API key; more get a 413",
-    )
-    max_containers: int = Field(
-        1024, ge=1, description="containers of one API key that run at once; more get a 429"
-    )
-    max_container_memory: Literal["1g", "4g", "16g", "64g"] = Field(
-        "4g", description="largest `memory_limit` that a request may give a container"
-    )
-    encryption_key: Several = Field(
-        (),
-        description="key that seals the reasoning that clients store: 32 bytes in URL-safe base64 "
-        "(repeatable: the first one seals, all of them open); default: one that is stored with the "
-        "responses",
-        repr=False,
-    )
-    python_sandbox: str = Field(
-        "process",
-        description="where Python code of the model runs: process, confined processes of this "
-        "machine; or the URL of a service (gpt-oss-server python-sandbox)",
-    )
-    python_sandbox_key: str | None = Field(
-        None, description="key of the service at --python-sandbox URL", repr=False
-    )
-    python_folder: Path | None = Field(
-        None,
-        description="folder of the files of Python sessions on this machine; default: one in the "
-        "user's data folder, for root /var/lib/gpt-oss-server/python",
-    )
-    python_sessions: int = Field(
-        64,
-        ge=1,
-        description="Python processes that live at once on this machine, beside one that waits for "
-        "the next session; where there are more sessions, those idle longest lose their variables",
-    )
     max_running: int | None = Field(
         None,
         ge=1,
@@ -270,25 +141,6 @@ class Settings(EngineOptions, ReasoningOptions):
         "info", description="how much is logged; prompts and keys never are"
     )
 
-    @field_validator(
-        "served_model_name",
-        "encryption_key",
-        "api_key",
-        "allowed_host",
-        "cors_origin",
-        "backend_option",
-        "backend_url",
-        "engine_arg",
-        "search",
-        "fetch_allow_private",
-        "fetch_allow_domain",
-        mode="before",
-    )
-    @classmethod
-    def _split_variable(cls, value: object) -> object:
-        """Split a variable's string. The values of flags may contain commas."""
-        return items(value) if isinstance(value, str) else value
-
     @field_validator("api_key")
     @classmethod
     def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -299,101 +151,10 @@ class Settings(EngineOptions, ReasoningOptions):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(origin, value))
 
-    @field_validator("store")
-    @classmethod
-    def _known_store(cls, value: str | None) -> str | None:
-        if value is not None and value != MEMORY:
-            # Imported here, because `--help` must not wait for SQLAlchemy.
-            from server.store.sqlalchemy_engine import parse_url
-
-            parse_url(value)
-        return value
-
-    @field_validator("encryption_key")
-    @classmethod
-    def _encryption_keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value:
-            return value
-        from server.replay.sealing import check_key
-
-        return tuple(map(check_key, value))
-
-    @field_validator("search")
-    @classmethod
-    def _search_providers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from server.tools.browser.search.registry import check
-
-        return tuple(map(check, value))
-
-    @field_validator("fetch_allow_private")
-    @classmethod
-    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from server.tools.fetch.addresses import parse_networks
-
-        return tuple(map(str, parse_networks(value)))
-
-    @field_validator("fetch_allow_domain")
-    @classmethod
-    def _domains(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        from server.tools.fetch.urls import parse_domains
-
-        parse_domains(value)
-        return value
-
-    @field_validator("egress_proxy")
-    @classmethod
-    def _proxy(cls, value: str | None) -> str | None:
-        if value is not None and not is_web_url(value, with_path=False):
-            raise ValueError("the proxy is a URL such as http://proxy:3128")
-        return value
-
-    @field_validator("python_sandbox")
-    @classmethod
-    def _known_sandbox(cls, value: str) -> str:
-        if value != "process" and not is_web_url(value):
-            raise ValueError("process, or a URL such as http://host:8001")
-        return value
-
     @field_validator("served_model_name")
     @classmethod
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value))
-
-    @model_validator(mode="before")
-    @classmethod
-    def _an_empty_list_names_no_tool(cls, values: dict[str, Any]) -> dict[str, Any]:
-        # Where it counted as not set, the server would have all tools.
-        is_empty = os.environ.get("GPT_OSS_HOSTED_TOOLS") == ""
-        return {"hosted_tools": NO_TOOLS, **values} if is_empty else values
-
-    @field_validator("hosted_tools")
-    @classmethod
-    def _known_tools(cls, value: str | None) -> str | None:
-        names = tool_names(value)
-        if names:
-            # Imported here, because it loads the store.
-            from server.tools.registry import check
-
-            check(names)
-        return value
-
-    @field_validator("mcp")
-    @classmethod
-    def _readable_servers(cls, value: Path | None) -> Path | None:
-        if value is not None:
-            from server.tools.mcp.servers import load_servers
-
-            load_servers(value)
-        return value
-
-    @field_validator("tool_timeout")
-    @classmethod
-    def _seconds(cls, value: str) -> str:
-        if names := timeouts(value):
-            from server.tools.registry import check
-
-            check(name.partition(".")[0] for name in names)  # mcp.LABEL is one of mcp
-        return value
 
     @model_validator(mode="after")
     def _summaries_are_of_a_served_model(self) -> "Settings":
@@ -405,27 +166,11 @@ class Settings(EngineOptions, ReasoningOptions):
         return self
 
     @model_validator(mode="after")
-    def _files_are_found_again(self) -> "Settings":
-        if self.store == MEMORY and self.files is not None:
-            raise ValueError("--files needs a store that outlives the process, not --store memory")
-        return self
-
-    @model_validator(mode="after")
     def _a_body_fits(self) -> "Settings":
         # A single body must fit: encoded, decoded, and in pieces that are being joined.
         if self.max_body_memory < 3 * self.max_body_bytes:
             raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
-
-    @property
-    def hosted_tool_names(self) -> tuple[str, ...] | None:
-        """The names of the hosted tools; None for all that this machine can run."""
-        return tool_names(self.hosted_tools)
-
-    @property
-    def tool_timeouts(self) -> dict[str, float]:
-        """Seconds for one call, by the tool's name; tools without an entry have a default."""
-        return TOOL_TIMEOUTS | timeouts(self.tool_timeout)
 
     @property
     def is_demo(self) -> bool:
@@ -471,12 +216,3 @@ class Settings(EngineOptions, ReasoningOptions):
             connections_per_address=self.max_connections_per_address,
             requests=self.limit_concurrency,
         )
-
-    @property
-    def files_folder(self) -> Path | None:
-        """The folder of uploaded files; None for a temporary one."""
-        if self.store == MEMORY:
-            return None
-        if self.files is not None:
-            return Path(self.files)
-        return user_data_path("gpt-oss-server", appauthor=False) / "files"

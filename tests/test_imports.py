@@ -50,6 +50,7 @@ LAYERS: dict[str, set[str]] = {
     "generation": {"errors", "ids", "schemas", "summaries", "threads", "tools"},
     "http": {"encoding", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
+    "options": {"replay", "store", "summaries", "tools"},
     "inbound": {
         "errors",
         "generation",

@@ -18,7 +18,7 @@ from server.commands.backends import open_engines
 from server.commands.doctor_check import Check
 from server.commands.doctor_machine import check_disk
 from server.commands.listening import CannotListen, bind, listen, reachable_by_others
-from server.settings import MEMORY, Settings
+from server.settings import Settings
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import URL
@@ -152,7 +152,7 @@ def check_port(settings: Settings) -> Check:
 
 def check_store(settings: Settings, default: Path) -> Check:
     """Whether the store can be opened; nothing is written. default: the file without --store."""
-    if settings.store == MEMORY:
+    if settings.has_memory_store:
         return Check("store", "ok", "memory: what is stored ends with the process")
     from server.store.sqlalchemy_engine import parse_url
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_data_path
 
-from server.settings import MEMORY, Settings
+from server.settings import Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 
@@ -23,7 +23,7 @@ def open_store(settings: Settings) -> Store:
 
     Raises ValueError for an invalid URL, OSError if the folder or the file cannot be created.
     """
-    if settings.store == MEMORY:
+    if settings.has_memory_store:
         return MemoryStore()
     from server.store.responses.sql import SqlStore
     from server.store.sqlalchemy_engine import parse_url

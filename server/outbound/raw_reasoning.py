@@ -17,7 +17,7 @@ def refuse_if_reasoning_hidden(
 
     feature: the feature as the error message names it. Raises InvalidRequest.
     """
-    if settings.raw_reasoning == "hide":
+    if settings.hides_reasoning:
         raise InvalidRequest(
             f"{feature} would show the model's raw reasoning, which this server hides "
             "(--raw-reasoning hide).",
@@ -31,7 +31,7 @@ def redaction_for(settings: Settings, redact: Redact) -> Redact:
 
     An object may have been stored while raw reasoning was shown.
     """
-    return redact if settings.raw_reasoning == "hide" else _unchanged
+    return redact if settings.hides_reasoning else _unchanged
 
 
 def _unchanged(fields: Fields) -> Fields:

@@ -132,7 +132,7 @@ def _outbound(
     return ResponsesOutbound(
         response,
         plan,
-        hide_reasoning=compiled.hidden or context.settings.raw_reasoning == "hide",
+        hide_reasoning=compiled.hidden or context.settings.hides_reasoning,
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
         include=include,

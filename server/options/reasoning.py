@@ -1,12 +1,12 @@
 """The options of `serve` that concern what clients see of the reasoning."""
 
-import re
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
+from server.options.values import is_web_url
 from server.summaries.policy import load_policy
 
 
@@ -55,9 +55,9 @@ class ReasoningOptions(BaseSettings):
 
     @field_validator("summary_url")
     @classmethod
-    def _base_url(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(r"https?://[^/]", value):
-            raise ValueError("expected a URL that begins with http:// or https://")
+    def _web_url(cls, value: str | None) -> str | None:
+        if value is not None and not is_web_url(value):
+            raise ValueError("expected a URL such as http://host:8000/v1")
         return value
 
     @field_validator("summary_policy")
@@ -68,7 +68,7 @@ class ReasoningOptions(BaseSettings):
 
     @model_validator(mode="after")
     def _summaries_fit_together(self) -> Self:
-        if self.summary_kind == "extractive" and self.raw_reasoning == "hide":
+        if self.summary_kind == "extractive" and self.hides_reasoning:
             raise ValueError(
                 "--reasoning-summary extractive would show the reasoning that --raw-reasoning hide "
                 "hides: use model or off"
@@ -85,8 +85,13 @@ class ReasoningOptions(BaseSettings):
         return self
 
     @property
+    def hides_reasoning(self) -> bool:
+        """Whether answers leave the raw chain of thought out."""
+        return self.raw_reasoning == "hide"
+
+    @property
     def summary_kind(self) -> Literal["off", "extractive", "model"]:
         """Who writes summaries of reasoning: as set, else by what is shown of the reasoning."""
         if self.reasoning_summary is not None:
             return self.reasoning_summary
-        return "off" if self.raw_reasoning == "hide" else "extractive"
+        return "off" if self.hides_reasoning else "extractive"

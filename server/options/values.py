@@ -1,9 +1,13 @@
-"""Reads the values of options that hold several values, and what an address means."""
+"""Reads the values of options: those that hold several, keys, origins and addresses."""
 
 import json
 import math
 import re
 from ipaddress import ip_address
+from typing import Annotated
+
+from pydantic import BeforeValidator
+from pydantic_settings import NoDecode
 
 NO_TOOLS = "none"
 """The value of `--hosted-tools` without any tool."""
@@ -92,3 +96,12 @@ def items(text: str) -> tuple[str, ...]:
     if not all(isinstance(item, str) for item in values):
         raise ValueError("every item of the JSON array has to be a string")
     return tuple(values)
+
+
+def _split(value: object) -> object:
+    """The items of a variable. The values of flags come as a list, and may contain commas."""
+    return items(value) if isinstance(value, str) else value
+
+
+Several = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+"""The type of a repeatable option."""

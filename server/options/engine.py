@@ -1,13 +1,12 @@
 """The options of `serve` that select the engine, and those that the engine reads."""
 
-from typing import Annotated, Self
+from typing import Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic_settings import BaseSettings
 
 from adapters.registry import BUILT_IN, REMOTE
-
-Several = Annotated[tuple[str, ...], NoDecode]
+from server.options.values import Several
 
 
 class EngineOptions(BaseSettings):

@@ -1,0 +1,1 @@
+"""The options of `serve` by subject: parts of `server.settings.Settings`."""
