@@ -45,7 +45,7 @@ from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown
 from server.schemas.fields import mapping, optional_boolean
 from server.schemas.responses import CreateResponse
-from server.store.responses.base import PreviousNotFound, StoredResponse
+from server.store.responses.base import StoredResponse
 
 logger = logging.getLogger(__name__)
 
@@ -284,10 +284,8 @@ class Connection:
 
 def error_message(error: APIError) -> WireEvent:
     """The `error` message for a request that started no response."""
-    # Over a WebSocket OpenAI sends 400 for this error, and 404 over HTTP.
-    status = 400 if isinstance(error, PreviousNotFound) else error.status
-    fields = error.body()["error"]
-    return {"type": "error", "status": status, "error": {**fields, "headers": error.headers}}
+    fields = {**error.body()["error"], "headers": error.headers}
+    return {"type": "error", "status": error.status, "error": fields}
 
 
 def _as_api_error(error: Exception) -> APIError:

@@ -205,7 +205,7 @@ def test_truncation_is_incomplete(client: OpenAI) -> None:
 def test_errors_are_the_sdks_own(client: OpenAI) -> None:
     with pytest.raises(NotFoundError):
         client.responses.create(model="gpt-9", input="Say hello")
-    with pytest.raises(NotFoundError) as missing:
+    with pytest.raises(BadRequestError) as missing:
         client.responses.create(model=MODEL, input="x", previous_response_id="resp_9")
     assert missing.value.code == "previous_response_not_found"
     with pytest.raises(BadRequestError) as bad:

@@ -214,7 +214,7 @@ async def test_an_unknown_previous_response_is_not_found(response_id: str, owner
     error = await refused(
         store=await with_previous(), owner=owner, previous_response_id=response_id
     )
-    assert (error.status, error.param) == (404, "previous_response_id")
+    assert (error.status, error.param) == (400, "previous_response_id")
     assert error.code == "previous_response_not_found"
 
 

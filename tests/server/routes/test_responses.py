@@ -272,7 +272,7 @@ async def test_what_is_not_stored_cannot_be_found(serve: Serve) -> None:
         response = await server.response(store=False)
         assert (await server.stored(response["id"])).status_code == 404
         answer = await server.create(previous_response_id=response["id"])
-    assert answer.status_code == 404
+    assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "previous_response_not_found"
 
 
@@ -285,7 +285,7 @@ async def test_a_response_belongs_to_its_key(serve: Serve) -> None:
         assert (await client.get(path, headers=theirs)).status_code == 404
         assert (await client.delete(path, headers=theirs)).status_code == 404
         answer = await server.create(key="two", previous_response_id=new_response["id"])
-        assert answer.status_code == 404
+        assert answer.status_code == 400
         assert (await client.get(path, headers=ours)).json() == new_response
         assert (await client.get(path)).status_code == 401
         assert (await server.create()).status_code == 401

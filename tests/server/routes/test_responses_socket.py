@@ -196,7 +196,7 @@ async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_el
         for response in (first, second, third):
             more = {"input": "four", "previous_response_id": response["id"]}
             answer = await app.post("/v1/responses", more)
-            assert answer.status_code == 404
+            assert answer.status_code == 400
             assert answer.json()["error"]["code"] == "previous_response_not_found"
     await store.stop()
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
