@@ -32,6 +32,7 @@ from harmony.schemas import (
     root_type,
     without_dialects,
 )
+from server.errors import InvalidRequest
 from server.inbound.formats import JSON_OBJECT, AnswerFormat
 from server.inbound.grammar_sandbox import shared
 from server.inbound.tools import Tool
@@ -84,7 +85,8 @@ def input_constraint(tool: Tool, *, enforce_by_default: bool) -> BodyConstraint:
         return _custom_input(tool)
     parameters = tool.function.parameters or _NO_ARGUMENTS
     if tool.strict:
-        return _strict(parameters, f"{tool.param}.parameters")
+        named = f"function '{tool.function.name}'"
+        return _strict(parameters, f"{tool.param}.parameters", named, "invalid_function_parameters")
     if tool.strict is None and enforce_by_default:
         return _optional({"type": "object", **parameters}, AnyObject())
     return BodyConstraint(AnyObject())
@@ -106,7 +108,8 @@ def answer_constraint(form: AnswerFormat | None) -> BodyConstraint:
     if form.declared is JSON_OBJECT:
         return BodyConstraint(AnyObject())
     if form.strict:
-        return _strict(form.declared.schema, f"{form.param}.schema")
+        named = f"response_format '{form.declared.name}'"
+        return _strict(form.declared.schema, f"{form.param}.schema", named, "invalid_json_schema")
     kind = root_type(form.declared.schema)
     return _optional(form.declared.schema, AnyObject() if kind == "object" else AnyJson(kind))
 
@@ -159,9 +162,11 @@ def _optional(schema: Mapping[str, Any], fallback: Body) -> BodyConstraint:
     return BodyConstraint(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
 
 
-def _strict(schema: Any, param: str) -> BodyConstraint:
+def _strict(schema: Any, param: str, named: str, code: str) -> BodyConstraint:
     try:
         check_strict(schema)
     except UnsupportedSchema as error:
-        raise invalid(param, f"the schema cannot be strict: {error}", "invalid_schema") from error
+        # The message begins as OpenAI's: clients look for its words.
+        message = f"Invalid schema for {named}: it cannot be strict: {error}."
+        raise InvalidRequest(message, param=param, code=code) from error
     return BodyConstraint(SchemaJson(without_dialects(schema)), param)

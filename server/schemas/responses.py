@@ -122,6 +122,8 @@ class CreateResponse(SamplingFields):
 
     access_programs: Any = None
     """Accepted, without effect."""
+    background_options: Any = None
+    """Accepted, without effect."""
     client_metadata: Any = None
     """Accepted, without effect."""
     image: Any = None

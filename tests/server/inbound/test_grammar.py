@@ -305,6 +305,22 @@ def test_a_strict_format_that_cannot_be_enforced_names_its_schema() -> None:
     assert error.param == "text.format.schema"
 
 
+def test_the_error_of_a_schema_that_cannot_be_strict_is_openais() -> None:
+    loose = {"type": "object", "properties": {}}
+    form = refused(constraint_request(form=FORMAT | {"schema": loose, "strict": True}))
+    tool = refused(constraint_request([F | {"parameters": loose, "strict": True}]))
+    assert [(error.param, error.code) for error in (form, tool)] == [
+        ("text.format.schema", "invalid_json_schema"),
+        ("tools.0.parameters", "invalid_function_parameters"),
+    ]
+    place = "$.additionalProperties: has to be given, and to be false."
+    # langchain-openai advises on errors with these words.
+    assert form.message.startswith(f"Invalid schema for response_format '{FORMAT['name']}': ")
+    assert tool.message.startswith("Invalid schema for function 'f': ")
+    assert form.message.endswith(place)
+    assert tool.message.endswith(place)
+
+
 def test_a_budget_limits_the_reasoning() -> None:
     assert_spec(constraint_request(budget=5), GrammarSpec(reasoning_budget=5))
 

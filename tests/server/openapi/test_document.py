@@ -121,6 +121,7 @@ def test_fields_that_are_read_elsewhere_have_types() -> None:
     # What is accepted without effect, and what is refused.
     assert untyped == {
         "access_programs",
+        "background_options",
         "client_metadata",
         "context_management",
         "image",
