@@ -11,7 +11,7 @@ from harmony.messages import Channel, Conversation
 from server.generation.plan import TurnPlan
 from server.generation.turn_events import TextDelta
 from server.outbound.citations import CitationRewriter
-from server.outbound.encoding import named
+from server.outbound.event_bytes import named
 from server.outbound.responses.events import ResponsesOutbound
 from server.tools.base import Citation
 

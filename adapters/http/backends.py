@@ -9,9 +9,9 @@ from adapters.http.grammar_guard import GrammarGuard
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options
 from adapters.http.sglang import SGLangWire
+from adapters.http.vllm import VLLMWire
 from adapters.http.wire import Wire
 from adapters.pool import Pool
-from adapters.vllm.wire import VLLMWire
 
 _WIRES: dict[str, Callable[[Options, BackendConfig], Wire]] = {
     VLLMWire.name: lambda options, _: VLLMWire(options.model),

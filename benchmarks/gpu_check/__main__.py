@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from adapters.devices import find_devices
+from adapters.torch_build import find_devices
 from benchmarks.gpu_check.checks import attention_names, demo_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
 from benchmarks.gpu_check.model_checks import model_checks

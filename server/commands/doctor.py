@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from adapters.devices import Device, Torch, find_devices
 from adapters.download import MAKE_ROOM, why_no_room
 from adapters.errors import BackendFailed, UnknownBackend
 from adapters.registry import REMOTE, names
 from adapters.scripted import read_script
+from adapters.torch_build import Device, Torch, find_devices
 from demo.checkpoint import default_cache_dir, is_whole, trained_name
 from harmony.tokenizer import encode_with_control
 from server.commands.backends import open_engines

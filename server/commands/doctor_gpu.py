@@ -2,8 +2,8 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from adapters.devices import Device, Torch
 from adapters.requirements import KERNELS_VERSION, MXFP4_CAPABILITY, oldest_driver
+from adapters.torch_build import Device, Torch
 from server.commands.doctor_check import DEQUANTISED, Check, Plan, Status, run, size
 
 _OF_VLLM = (8, 0)

@@ -18,7 +18,7 @@ from server.http.answers.answer import respond
 from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.inbound.grammar import answer_only
-from server.outbound.encoding import named
+from server.outbound.event_bytes import named
 from server.responses.compaction import compaction_object, summary_request
 from server.responses.creating import create
 from server.schemas.base import note_unknown

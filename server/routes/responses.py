@@ -13,7 +13,7 @@ from server.context import context_of
 from server.http.answers.answer import json_response, respond
 from server.http.authentication import owner_of
 from server.http.bodies import json_body
-from server.outbound.encoding import named
+from server.outbound.event_bytes import named
 from server.outbound.responses.fold import fold
 from server.persistence.stored_stream import stream_stored
 from server.responses.creating import create

@@ -20,7 +20,7 @@ from server.http.answers import sse
 from server.http.answers.answer import json_response
 from server.http.authentication import owner_of
 from server.inbound.paging import read_paging
-from server.outbound.encoding import named
+from server.outbound.event_bytes import named
 from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import LISTED_FIELDS, listed
 from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden

@@ -9,7 +9,7 @@ from typing import Any
 
 from server.generation.runs import Encode, WireEvent
 from server.generation.turn_events import Usage
-from server.outbound.encoding import unnamed
+from server.outbound.event_bytes import unnamed
 from server.outbound.usage import usage_object
 
 NO_FIELDS: Mapping[str, Any] = {}

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 
 from server.threads import completed
-from server.tools.python import folder as files_of
+from server.tools.python import session_files
 from server.tools.python.confinement.command import (
     TEMPORARY,
     Folders,
@@ -166,7 +166,7 @@ class ProcessSandbox:
         """The files of the session's folder, sorted by path."""
         record = self._get(session)
         async with record.moving:
-            return await asyncio.to_thread(files_of.list_files, record.data)
+            return await asyncio.to_thread(session_files.list_files, record.data)
 
     async def read(self, session: str, path: str) -> AsyncIterator[bytes]:
         """The content of a file."""
@@ -194,7 +194,7 @@ class ProcessSandbox:
         """Delete a file."""
         record = self._get(session)
         async with record.moving:
-            await asyncio.to_thread(files_of.delete_file, record.data, path)
+            await asyncio.to_thread(session_files.delete_file, record.data, path)
 
     async def close(self, session: str) -> None:
         """Kill the session's processes and delete its folder. Idempotent."""
@@ -413,31 +413,31 @@ async def _end(record: Session) -> None:
 
 async def _remove(folder: Path) -> None:
     try:
-        await asyncio.to_thread(files_of.remove, folder)
+        await asyncio.to_thread(session_files.remove, folder)
     except OSError as error:
         logger.warning("A session's folder is left behind: %s", error)
 
 
 def _open(folder: Path, path: str, opened: ExitStack) -> int:
     """A descriptor of a file. opened: closes it, also if the caller was cancelled meanwhile."""
-    file = files_of.open_file(folder, path)
+    file = session_files.open_file(folder, path)
     opened.callback(os.close, file)
     return file
 
 
-def _upload(record: Session, path: str, opened: ExitStack) -> tuple[files_of.Upload, int]:
+def _upload(record: Session, path: str, opened: ExitStack) -> tuple[session_files.Upload, int]:
     """An upload into the session's folder, and the bytes that the limit leaves to all uploads.
 
     opened: closes it, as `_open` describes.
     """
-    left = record.limits.disk - files_of.usage(record.folder, record.limits.disk)
-    upload = files_of.Upload(record.data, path, record.user)
+    left = record.limits.disk - session_files.usage(record.folder, record.limits.disk)
+    upload = session_files.Upload(record.data, path, record.user)
     opened.callback(upload.close)
     return upload, left
 
 
 async def _receive(
-    record: Session, upload: files_of.Upload, content: AsyncIterator[bytes], most: int
+    record: Session, upload: session_files.Upload, content: AsyncIterator[bytes], most: int
 ) -> SandboxFile:
     """Write an upload. Raises FileTooLarge once the session's uploads have more than `most` bytes.
 
@@ -462,7 +462,7 @@ def _empty_folders(record: Session) -> Folders:
     """The session's folders, with nothing of an earlier process but its files."""
     folders = Folders.below(record.folder)
     for each in (folders.temporary, folders.shared):
-        files_of.remove(each)
+        session_files.remove(each)
         each.mkdir(mode=0o700)
         if record.user is not None:
             os.chown(each, record.user, record.user)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from server.tools.python.confinement.command import Folders, Layers, readable
 from server.tools.python.confinement.probe import make_folders
-from server.tools.python.folder import remove
+from server.tools.python.session_files import remove
 
 _FOLDER = re.compile(r"[0-9a-f]{24}")
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 
 from server.threads import completed
-from server.tools.python import folder as files_of
+from server.tools.python import session_files
 from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import OWN
 from server.tools.python.session import Session
@@ -135,7 +135,7 @@ class FileCount:
     def __init__(self, session: Session) -> None:
         self.live = session.live
         self._session = session
-        self._walk = files_of.Walk(session.folder)
+        self._walk = session_files.Walk(session.folder)
         self._left = session.limits.disk
         self._steps = 0
 
@@ -155,7 +155,7 @@ class FileCount:
         end = time.monotonic() + STEP_SECONDS
         with suppress(FileNotFoundError), closing(self._walk.entries()) as entries:
             for path, status in entries:
-                self._left -= files_of.size_of(path, status)
+                self._left -= session_files.size_of(path, status)
                 if self.is_over:
                     return True
                 if time.monotonic() >= end:
@@ -167,7 +167,7 @@ class FileCount:
 
 def _takes_too_much(session: Session, live: LiveProcess) -> bool:
     most = session.limits.disk
-    used = files_of.usage(session.folder, most)
+    used = session_files.usage(session.folder, most)
     return used > most or used + deleted_files(live.pid) > most
 
 
@@ -188,7 +188,7 @@ async def _enforce(session: Session, reason: str) -> None:
         try:
             if not session.closed:
                 await completed(
-                    asyncio.to_thread(files_of.shrink, session.folder, session.limits.disk)
+                    asyncio.to_thread(session_files.shrink, session.folder, session.limits.disk)
                 )
         except OSError as error:
             logger.warning("The files of a Python session cannot be deleted: %s", error)

@@ -22,7 +22,7 @@ from adapters.errors import (
 )
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
-from adapters.vllm.wire import VLLMWire
+from adapters.http.vllm import VLLMWire
 from tests.adapters.fake_engine import (
     Answer,
     Exchange,

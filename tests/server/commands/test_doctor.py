@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from adapters.devices import Device, Torch
+from adapters.torch_build import Device, Torch
 from demo import checkpoint
 from server.commands import doctor as module
 from server.commands.doctor import examine, report, worst

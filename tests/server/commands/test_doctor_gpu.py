@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.devices import Device, Torch
+from adapters.torch_build import Device, Torch
 from server.commands.doctor_check import Plan
 from server.commands.doctor_gpu import (
     check_driver,

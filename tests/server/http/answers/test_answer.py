@@ -13,7 +13,7 @@ from server.errors import InvalidRequest
 from server.generation.runs import Emit, Run, Show, WireEvent
 from server.http.answers.answer import json_response, respond
 from server.http.answers.backlog import Feed
-from server.outbound.encoding import unnamed
+from server.outbound.event_bytes import unnamed
 
 
 class Connection:

@@ -15,7 +15,7 @@ from server.http.answers import sse
 from server.http.answers.backlog import Feed, Stored
 from server.http.answers.sse import RunStream, stream_batches
 from server.http.request_state import state_of
-from server.outbound.encoding import named, unnamed
+from server.outbound.event_bytes import named, unnamed
 
 EVENT = {"type": "response.created", "text": "é\n"}
 ONE, TWO, THREE = (b'data: {"n":%d}\n\n' % number for number in (1, 2, 3))

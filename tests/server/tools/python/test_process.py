@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from server.tools.python import folder, live
+from server.tools.python import live, session_files
 from server.tools.python import process as module
 from server.tools.python.confinement import command, landlock
 from server.tools.python.confinement.command import Layers
@@ -147,7 +147,7 @@ async def test_a_folder_that_cannot_be_deleted_is_left_to_the_next_server(
 
     first = await started(root)
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "remove", failing)
+        patch.setattr(session_files, "remove", failing)
         await first.stop()
     (left,) = names_in(root) - {"names"}
     second = await started(root)
@@ -187,7 +187,7 @@ async def test_a_file_is_closed_after_the_thread_that_writes_it(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = Held(lambda upload, _: is_open(upload._file))
-    monkeypatch.setattr(folder.Upload, "write", lambda *arguments: held(*arguments))
+    monkeypatch.setattr(session_files.Upload, "write", lambda *arguments: held(*arguments))
     await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
     assert held.results == [True]
     assert await files_alone.files("a") == []
@@ -197,8 +197,8 @@ async def test_a_file_that_is_opened_after_a_cancellation_is_closed(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await files_alone.write("a", "x", content(b"1"))
-    held = Held(folder.open_file)
-    monkeypatch.setattr(folder, "open_file", held)
+    held = Held(session_files.open_file)
+    monkeypatch.setattr(session_files, "open_file", held)
     await held.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
     assert not is_open(held.results[0])
 
@@ -206,8 +206,8 @@ async def test_a_file_that_is_opened_after_a_cancellation_is_closed(
 async def test_an_upload_that_begins_after_a_cancellation_leaves_nothing(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(folder.Upload)
-    monkeypatch.setattr(folder, "Upload", held)
+    held = Held(session_files.Upload)
+    monkeypatch.setattr(session_files, "Upload", held)
     await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
     assert not is_open(held.results[0]._file)
     assert await files_alone.files("a") == []

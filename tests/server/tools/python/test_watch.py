@@ -119,7 +119,7 @@ async def test_a_file_that_is_moved_during_the_count_ends_no_session(
 ) -> None:
     """It comes twice if it is moved between two steps, from a counted folder to a later one."""
     monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
-    step, usage = FileCount.step, module.files_of.usage
+    step, usage = FileCount.step, module.session_files.usage
     steps, recounts = 0, list[int]()
     recounted, counted_again = threading.Event(), threading.Event()
 
@@ -139,7 +139,7 @@ async def test_a_file_that_is_moved_during_the_count_ends_no_session(
         return recounts[-1]
 
     monkeypatch.setattr(FileCount, "step", move)
-    monkeypatch.setattr(module.files_of, "usage", noted)
+    monkeypatch.setattr(module.session_files, "usage", noted)
     process = sessions.add("a", disk=180 * KIB)
     folder = sessions["a"].folder
     for name in ("a", "b"):
@@ -165,7 +165,7 @@ async def test_memory_is_checked_while_files_are_counted_once_more(
         go_on.wait(30)
         return 0
 
-    monkeypatch.setattr(module.files_of, "usage", wait)
+    monkeypatch.setattr(module.session_files, "usage", wait)
     process = sessions.add("a", 10, disk=20 * KIB, memory=1 << 20)
     try:
         assert await asyncio.to_thread(recounts.wait, 20)

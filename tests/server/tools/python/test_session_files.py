@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from server.tools.python import folder as module
-from server.tools.python.folder import (
+from server.tools.python import session_files as module
+from server.tools.python.sandbox import NoSuchFile
+from server.tools.python.session_files import (
     Upload,
     Walk,
     delete_file,
@@ -19,7 +20,6 @@ from server.tools.python.folder import (
     shrink,
     usage,
 )
-from server.tools.python.sandbox import NoSuchFile
 
 
 def upload(folder: Path, path: str, content: bytes = b"x") -> None:

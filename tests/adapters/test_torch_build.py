@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from adapters.devices import Device, Torch, find_devices
+from adapters.torch_build import Device, Torch, find_devices
 
 
 @pytest.fixture

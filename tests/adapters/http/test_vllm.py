@@ -26,9 +26,9 @@ from adapters.errors import (
 )
 from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
+from adapters.http.vllm import VLLMWire
 from adapters.registry import create
-from adapters.vllm.wire import VLLMWire
-from tests.adapters.fake_engine import FakeEngine, sends, status
+from tests.adapters.fake_engine import FakeEngine, running, sends, status
 
 GENERATE = "/inference/v1/generate"
 RETURN = 200002
@@ -38,6 +38,16 @@ INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=25
 def ask(**fields: Any) -> GenerationRequest:
     arguments = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
     return GenerationRequest("r", (200006, 1428), **arguments)
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[FakeEngine]:
+    """A server that speaks what vLLM 0.32 was recorded to say."""
+    engine = FakeEngine("vllm.json")
+    engine.will("/v1/models", engine.recorded("models"))
+    engine.will(GENERATE, engine.recorded("empty"), engine.recorded("length"))
+    async with running(engine):
+        yield engine
 
 
 @pytest.fixture
