@@ -49,7 +49,7 @@ class Goal:
 
     @property
     def bound(self) -> str:
-        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+        return f"≥ {self.least:,g}" if self.least is not None else f"≤ {self.most:,g}"
 
 
 @dataclass(frozen=True)
@@ -196,6 +196,11 @@ def picture() -> list[str]:
     return [f"![{text}](images/{PLOT.name})", "", f"{machine()} The plot: `{shown(CURVES)}`", ""]
 
 
+def four_digits(value: float) -> str:
+    """A figure as people write it: 151,800, and not 1.518e+05."""
+    return f"{float(f'{value:.4g}'):,.10g}"
+
+
 def rows(part: Part, found: Figures) -> list[str]:
     """The section of one benchmark: Markdown.
 
@@ -203,7 +208,7 @@ def rows(part: Part, found: Figures) -> list[str]:
     names its machine, because the others of the page may come from another one.
     """
     lines = [
-        f"| {goal.figure} | {found[goal.figure]:,.4g} | {goal.bound} "
+        f"| {goal.figure} | {four_digits(found[goal.figure])} | {goal.bound} "
         f"| {'yes' if goal.is_met(found[goal.figure]) else 'no'} |"
         for goal in part.goals
         if goal.figure in found

@@ -30,7 +30,8 @@ from server.settings import Settings
 from tests.documentation import PAGES, README, ROOT, blocks, commands, inline, section, table, text
 
 DOCS = ROOT / "docs"
-PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in ("CONTRIBUTING", "SECURITY"))]
+OTHERS = ("CONTRIBUTING", "SECURITY", "demo/README")
+PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in OTHERS)]
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

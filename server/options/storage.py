@@ -37,9 +37,9 @@ class StorageOptions(BaseSettings):
     )
     encryption_key: Several = Field(
         (),
-        description="key that seals the reasoning that clients store: 32 bytes in URL-safe base64 "
-        "(repeatable: the first one seals, all of them open); default: one that is stored with the "
-        "responses",
+        description="key that encrypts the reasoning that clients store: 32 bytes in URL-safe "
+        "base64 (repeatable: the first one encrypts, all of them decrypt); default: one that is "
+        "stored with the responses",
         repr=False,
     )
     files: str | None = Field(

@@ -38,6 +38,13 @@ def test_each_figure_has_its_command() -> None:
     assert bench.machine() in table
 
 
+def test_large_figures_are_written_without_exponents() -> None:
+    table = "\n".join(rows(PART, {"one / two": 151_843.0, "seconds": 0.095123}))
+    assert "| one / two | 151,800 | ≥ 1 | yes |" in table
+    assert "| seconds | 0.09512 |" in table
+    assert Goal("events", least=75_000).bound == "≥ 75,000"
+
+
 def test_a_goal_without_its_figure_is_an_error() -> None:
     check_goals(PART, {"one / two": 1.0, "seconds": 1.0, "more": 1.0})
     with pytest.raises(
