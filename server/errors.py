@@ -53,24 +53,38 @@ MAX_PARAM = 256
 class APIError(Exception):
     """Base of all errors for clients. `code` and `param` may be None, as in OpenAI's body.
 
-    A message or param longer than `MAX_MESSAGE` or `MAX_PARAM` characters is truncated.
+    retry_after: seconds until the client may come again, None where the error gives no time. A
+    message or param longer than `MAX_MESSAGE` or `MAX_PARAM` characters is truncated.
     """
 
     status: ClassVar[int] = 500
     type: ClassVar[str] = "server_error"
     default_code: ClassVar[str | None] = None
+    retry_after: float | None = None
 
-    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+    ) -> None:
         message = _truncate(message, MAX_MESSAGE)
         super().__init__(message)
         self.message = message
         self.param = None if param is None else _truncate(param, MAX_PARAM)
         self.code = code if code is not None else self.default_code
+        if retry_after is not None:
+            self.retry_after = retry_after
 
     @property
     def headers(self) -> dict[str, str]:
         """Headers that belong to the status."""
-        return {}
+        if self.retry_after is None:
+            return {}
+        # Whole seconds, at least one.
+        return {"Retry-After": str(max(1, math.ceil(self.retry_after)))}
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error object: `{"error": {message, type, param, code}}`."""
@@ -82,11 +96,6 @@ class APIError(Exception):
                 "code": self.code,
             }
         }
-
-
-def _retry_after(seconds: float) -> dict[str, str]:
-    """The header `Retry-After`, which has whole seconds, at least one."""
-    return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
 def _truncate(text: str, limit: int) -> str:
@@ -227,20 +236,12 @@ class KeyReused(APIError):
 
 
 class RateLimited(APIError):
-    """The queue is full. `retry_after` is in seconds."""
+    """The queue is full."""
 
     status = 429
     type = "too_many_requests"
     default_code = "rate_limit_exceeded"
-
-    def __init__(self, message: str, retry_after: float = 1.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """When to come again."""
-        return _retry_after(self.retry_after)
+    retry_after = 1.0
 
 
 class HeadersTooLarge(APIError):
@@ -252,9 +253,17 @@ class HeadersTooLarge(APIError):
 
 
 class ServerFailed(APIError):
-    """The server or its engine failed; a retry may succeed."""
+    """The server or its engine failed; a retry may succeed.
+
+    message: the default does not describe what failed, as that of a defect should not.
+    """
 
     default_code = "server_error"
+
+    def __init__(
+        self, message: str = "The server had an error while processing your request."
+    ) -> None:
+        super().__init__(message)
 
 
 class NoSummary(APIError):
@@ -269,11 +278,7 @@ class Unavailable(APIError):
 
     status = 503
     default_code = "server_unavailable"
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """One second, because such states are short."""
-        return _retry_after(1)
+    retry_after = 1.0
 
 
 class Busy(Unavailable):
@@ -289,21 +294,11 @@ class BodyMemoryExhausted(Unavailable):
 
 
 class EngineDown(Unavailable):
-    """The engine cannot be reached, is starting, or has died; nothing was sampled.
-
-    retry_after: seconds; the default is the time between two health checks of an engine.
-    """
+    """The engine cannot be reached, is starting, or has died; nothing was sampled."""
 
     default_code = "engine_unavailable"
-
-    def __init__(self, message: str, retry_after: float = 5.0) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """When to come again."""
-        return _retry_after(self.retry_after)
+    retry_after = 5.0
+    """The time between two health checks of an engine."""
 
 
 def engine_down(error: BackendFailed) -> EngineDown:
@@ -329,9 +324,9 @@ def from_backend(
     """
     match error:
         case NotReady():
-            return EngineDown("The engine takes no requests now.", error.retry_after)
+            return EngineDown("The engine takes no requests now.", retry_after=error.retry_after)
         case Overloaded() if not has_sampled:
-            return RateLimited(str(error), error.retry_after)
+            return RateLimited(str(error), retry_after=error.retry_after)
         case ContextTooLong():
             return ContextLengthExceeded(str(error), param=prompt_param)
         case Unsupported():

@@ -98,7 +98,7 @@ def to_api_error(error: Exception, request_id: str) -> APIError:
     """The error that the client gets. Errors of the server are logged."""
     if not isinstance(error, APIError):
         logger.error("request %s failed", request_id, exc_info=error)
-        return ServerFailed("The server had an error while processing the request.")
+        return ServerFailed()
     if error.status >= 500:
         # Without the message, which may quote the prompt; the engine logs the cause.
         logger.error("request %s failed with %s", request_id, error.code)

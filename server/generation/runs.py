@@ -157,7 +157,7 @@ class Run:
             self.error = _without_frames(error)
         except Exception:
             logger.exception("a run failed")
-            self.error = ServerFailed("The server had an error while processing the request.")
+            self.error = ServerFailed()
 
     async def _emit(self, events: Sequence[WireEvent]) -> None:
         self._show(events)

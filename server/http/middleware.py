@@ -2,7 +2,6 @@
 
 import logging
 import time
-import uuid
 from urllib.parse import quote
 
 from starlette.datastructures import MutableHeaders
@@ -10,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, ServerFailed
 from server.http.answers.answer import error_response
-from server.http.request_state import state_of
+from server.http.request_state import new_request_id, state_of
 from server.http.traffic import WEBSOCKET, OpenRequest, RequestEnded, Traffic
 
 logger = logging.getLogger(__name__)
@@ -57,7 +56,7 @@ class RequestId:
                 opened.accepted()
             elif message["type"] == "websocket.http.response.start":
                 status = message["status"]
-                request_id = _new_id()
+                request_id = new_request_id()
                 MutableHeaders(scope=message)["x-request-id"] = request_id
                 # The requests on an accepted WebSocket are logged by themselves.
                 logger.info(
@@ -83,7 +82,7 @@ class RequestId:
         self, scope: Scope, receive: Receive, send: Send, opened: OpenRequest
     ) -> None:
         state = state_of(scope)
-        request_id = state.request_id = _new_id()
+        request_id = state.request_id = new_request_id()
         if self._direct:
             state.send_body = send
         status: int | None = None
@@ -108,7 +107,7 @@ class RequestId:
             answer = error
             if not isinstance(answer, APIError):
                 logger.exception("request %s failed", request_id)
-                answer = ServerFailed("The server had an error while processing your request.")
+                answer = ServerFailed()
             await error_response(answer)(scope, receive, send_with_id)
         finally:
             # It references the scope: a cycle that only a garbage collection would free.
@@ -124,7 +123,3 @@ class RequestId:
                 time.perf_counter() - began,
                 request_id,
             )
-
-
-def _new_id() -> str:
-    return f"req_{uuid.uuid4().hex}"

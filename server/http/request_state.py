@@ -1,5 +1,6 @@
 """The state of one request: what its middleware and its route share."""
 
+import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,3 +44,8 @@ def state_of(scope: Scope) -> RequestState:
     """The state of the request with this scope. The first call creates it."""
     state: RequestState = scope.setdefault("state", {}).setdefault(_KEY, RequestState())
     return state
+
+
+def new_request_id() -> str:
+    """An id for the header `x-request-id`."""
+    return f"req_{uuid.uuid4().hex}"

@@ -292,7 +292,7 @@ def _as_api_error(error: Exception) -> APIError:
     if isinstance(error, APIError):
         return error
     logger.error("a WebSocket request failed", exc_info=error)
-    return ServerFailed("The server had an error while processing your request.")
+    return ServerFailed()
 
 
 def _log(status: Any, began: float, about: str) -> None:

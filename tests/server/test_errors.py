@@ -79,7 +79,7 @@ def test_a_missing_key_is_answered_with_the_challenge() -> None:
 
 @pytest.mark.parametrize(("seconds", "header"), [(0, "1"), (1, "1"), (1.2, "2"), (30, "30")])
 def test_retry_after_is_rounded_up_and_positive(seconds: float, header: str) -> None:
-    assert RateLimited("No.", seconds).headers == {"Retry-After": header}
+    assert RateLimited("No.", retry_after=seconds).headers == {"Retry-After": header}
 
 
 def test_other_errors_add_no_headers() -> None:

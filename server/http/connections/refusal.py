@@ -1,7 +1,6 @@
 """Error responses that are sent without the application, in OpenAI's body."""
 
 import logging
-import uuid
 
 import orjson
 from starlette.responses import Response
@@ -9,13 +8,14 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from server.errors import APIError
+from server.http.request_state import new_request_id
 
 logger = logging.getLogger(__name__)
 
 
 def refusal(error: APIError) -> Response:
     """The response for `error`, which closes the connection. Its `x-request-id` is logged."""
-    request_id = f"req_{uuid.uuid4().hex}"
+    request_id = new_request_id()
     logger.info("refused with %d (%s) %s", error.status, error.code, request_id)
     return Response(
         orjson.dumps(error.body()),

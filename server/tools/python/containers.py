@@ -375,7 +375,7 @@ class ContainerService:
             raise RateLimited(
                 f"You have {self.limits.containers} containers, which is the limit. Delete some, or"
                 " wait until some have expired.",
-                RETRY_SECONDS,
+                retry_after=RETRY_SECONDS,
             )
 
     async def _opened_session(self, container: Container, *, is_new: bool = False) -> None:
