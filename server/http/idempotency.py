@@ -13,9 +13,9 @@ used again with another body is a 422, as in the draft, because SDKs retry a 409
 import asyncio
 import hashlib
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 
+from cachetools import LRUCache
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -28,8 +28,7 @@ from server.http.request_state import RequestState, state_of
 logger = logging.getLogger(__name__)
 
 CAPACITY = 64 * 1024 * 1024
-MAX_ENTRIES = 16_384
-OVERHEAD = 1024
+OVERHEAD = 4096
 """Bytes that an answer takes in addition to its body."""
 MAX_KEY = 255
 LARGE = 256 * 1024
@@ -41,19 +40,15 @@ _Key = tuple[str, str, str]
 class Idempotency:
     """Middleware that makes one answer for each key of a POST and owner.
 
-    capacity: bytes of stored answers. max_entries: their number. The least recently used answers
-    are removed first.
+    capacity: bytes of stored answers. The least recently used answers are removed first.
     """
 
-    def __init__(
-        self, app: ASGIApp, capacity: int = CAPACITY, max_entries: int = MAX_ENTRIES
-    ) -> None:
+    def __init__(self, app: ASGIApp, capacity: int = CAPACITY) -> None:
         self._app = app
-        self._capacity = capacity
-        self._max_entries = max_entries
         self._running: dict[_Key, _Answer] = {}
-        self._complete: OrderedDict[_Key, _CompleteAnswer] = OrderedDict()
-        self._size = 0
+        self._complete: LRUCache[_Key, _CompleteAnswer] = LRUCache(
+            capacity, getsizeof=lambda answer: answer.size
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -91,8 +86,6 @@ class Idempotency:
         known = self._running.get(key) or self._complete.get(key)
         if known is not None and known.digest != digest:
             raise KeyReused("This Idempotency-Key was used with another request body.")
-        if key in self._complete:
-            self._complete.move_to_end(key)
         return known
 
     def _begin(self, key: _Key, answer: "_Answer", state: RequestState) -> "_Answer":
@@ -104,13 +97,8 @@ class Idempotency:
         del self._running[key]
         failed = state.run is not None and state.run.error is not None
         complete = answer.complete()
-        if complete is None or failed:
-            return
-        self._complete[key] = complete
-        self._size += complete.size
-        while self._size > self._capacity or len(self._complete) > self._max_entries:
-            _, removed = self._complete.popitem(last=False)
-            self._size -= removed.size
+        if complete is not None and not failed and complete.size <= self._complete.maxsize:
+            self._complete[key] = complete
 
 
 @dataclass(frozen=True, slots=True)

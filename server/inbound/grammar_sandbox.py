@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +19,8 @@ from hashlib import sha256
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from queue import LifoQueue
+
+from cachetools import LRUCache
 
 from server import threads
 from server.errors import RateLimited, Unavailable
@@ -45,7 +46,7 @@ class GrammarSandbox:
     """
 
     def __init__(self, seconds: float = SECONDS) -> None:
-        self._reports: OrderedDict[bytes, Future[str]] = OrderedDict()
+        self._reports: LRUCache[bytes, Future[str]] = LRUCache(_MAX_REPORTS)
         self._lock = threading.Lock()
         self._admitted = threading.BoundedSemaphore(_WORKERS + _MAX_QUEUED)
         self._followers = threading.BoundedSemaphore(_MAX_FOLLOWERS)
@@ -73,11 +74,9 @@ class GrammarSandbox:
         """
         key = sha256(grammar.encode("utf-8", "surrogatepass")).digest()
         with self._lock:
-            cached = self._reports.get(key)
+            is_new = key not in self._reports
             report = self._reports.setdefault(key, Future())
-            if len(self._reports) > _MAX_REPORTS:
-                self._reports.popitem(last=False)
-        if cached is None:
+        if is_new:
             with threads.waiting():
                 self._complete(key, report, grammar)
         elif not report.done():  # equal grammars that arrive together are compiled once

@@ -37,7 +37,7 @@ class Owner:
 class Counting:
     """An application that says how often it was asked; `go` lets it finish its streams."""
 
-    def __init__(self, capacity: int = 10_000, max_entries: int = 100) -> None:
+    def __init__(self, capacity: int = 100 * OVERHEAD) -> None:
         self.calls = 0
         self.status = 200
         self.error: Exception | None = None
@@ -50,7 +50,7 @@ class Counting:
             Route("/fail", self._fail, methods=["POST"]),
             Route("/crash", self._crash, methods=["POST"]),
         ]
-        middleware = [Middleware(Owner), Middleware(Idempotency, capacity, max_entries)]
+        middleware = [Middleware(Owner), Middleware(Idempotency, capacity)]
         self.app = Starlette(routes=routes, middleware=middleware)
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
@@ -255,11 +255,11 @@ async def test_stored_answers_have_a_size_limit() -> None:
     assert server.calls == 4
 
 
-async def test_stored_answers_have_a_count_limit() -> None:
-    server = Counting(capacity=1_000_000, max_entries=2)
-    for key in ("a", "b", "a", "c", "a", "b"):
-        await server.post(key=key)
-    assert server.calls == 4
+async def test_an_answer_that_is_larger_than_all_room_removes_no_other() -> None:
+    server = Counting(capacity=2 * OVERHEAD + 200)
+    for key, body in (("a", b"{}"), ("b", b"x" * 2 * OVERHEAD), ("a", b"{}")):
+        await server.post(key=key, body=body)
+    assert server.calls == 2
 
 
 async def test_what_is_forgotten_makes_room() -> None:
