@@ -13,7 +13,7 @@ const model = {
     createOpenRouter({ baseURL, apiKey: "any" }).chat(name, { reasoning: { enabled: true } }),
 }[provider]();
 const prompt = "Say hello";
-const providerOptions = { openai: { reasoningSummary: "auto" } };
+const providerOptions = { openai: { reasoningSummary: "auto", forceReasoning: true } };
 
 const whole = await generateText({ model, prompt, providerOptions });
 const streamed = streamText({ model, prompt, providerOptions });
