@@ -26,6 +26,7 @@ SEAM = {
     "adapters",
     "adapters.base",
     "adapters.errors",
+    "adapters.freed_memory",
     "adapters.mask_limits",
     "adapters.registry",
 }

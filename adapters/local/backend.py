@@ -16,9 +16,10 @@ from adapters.bounds import bounded
 from adapters.daemon_thread import run_in_daemon_thread
 from adapters.download import download
 from adapters.errors import BackendFailed, ContextTooLong, Rejected
+from adapters.freed_memory import release_freed
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine.engine import Engine
-from adapters.local.memory import IdleRelease, allocate_in_one_arena, release_freed
+from adapters.local.memory import IdleRelease, allocate_in_one_arena
 from adapters.local.model.loading import load
 from adapters.local.options import parse_options
 from adapters.local.steps.row import Row, Sampled

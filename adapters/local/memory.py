@@ -12,6 +12,8 @@ from pathlib import Path
 
 from torch import Tensor
 
+from adapters.freed_memory import release_freed
+
 _MADV_DONTNEED = 4
 _M_ARENA_MAX = -8
 _MADV_COLLAPSE = 25
@@ -45,16 +47,6 @@ def allocate_in_one_arena() -> None:
         set_option(ctypes.c_int(_M_ARENA_MAX), ctypes.c_int(1))
 
 
-def release_freed() -> None:
-    """Return memory that was freed, and is kept for later allocations, to the system.
-
-    Does nothing outside of glibc, whose malloc_trim has this effect.
-    """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
-
-
 class IdleRelease:
     """Returns freed memory to the system when nothing was computed for a second.
 
@@ -86,7 +78,6 @@ class IdleRelease:
         self._timer = None
         if self._is_idle():
             self._free()
-            # It takes milliseconds, in which the lock of Python is free.
             threading.Thread(target=release_freed, name="release", daemon=True).start()
 
 

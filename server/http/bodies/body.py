@@ -14,7 +14,7 @@ from server.errors import APIError, BodyTooLarge
 from server.http.bodies import decompression
 from server.http.bodies.budget import Budget, Lease
 from server.http.bodies.decompression import Decoder
-from server.http.bodies.memory_trimmer import MemoryTrimmer, malloc_trim
+from server.http.bodies.memory_trimmer import MemoryTrimmer
 from server.http.bodies.multipart import is_multipart
 from server.http.request_state import state_of
 from server.threads import LARGE, Size
@@ -60,7 +60,7 @@ class Bodies:
         self._budget = budget
         self._decoders = asyncio.Semaphore(DECODERS)
         self._joiners = asyncio.Semaphore(JOINERS)
-        self._trimmer = MemoryTrimmer(malloc_trim())
+        self._trimmer = MemoryTrimmer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""

@@ -15,7 +15,6 @@ from adapters.local.memory import (
     IdleRelease,
     bound_kernel_caches,
     release_file_pages,
-    release_freed,
     release_pages,
     use_huge_pages,
 )
@@ -274,15 +273,3 @@ async def test_a_stopped_backend_returns_nothing_later(released: threading.Event
     release.note_end()
     release.cancel()
     assert not await turns(released)
-
-
-@linux_only
-def test_freed_memory_is_returned() -> None:
-    # Blocks below the size from which the allocator maps memory of its own, the last one in use.
-    blocks = [torch.ones(64 * 1024, dtype=torch.uint8) for _ in range(512)]
-    last = blocks.pop()
-    del blocks
-    before = int(Path("/proc/self/statm").read_text().split()[1])
-    release_freed()
-    assert int(Path("/proc/self/statm").read_text().split()[1]) <= before
-    assert last.all()

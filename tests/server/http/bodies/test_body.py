@@ -21,6 +21,7 @@ from server.errors import APIError
 from server.http.answers.answer import error_response, json_response
 from server.http.bodies.body import SLICE, Bodies, decompression, read_body, take_body
 from server.http.bodies.budget import Budget
+from server.http.bodies.memory_trimmer import MemoryTrimmer
 from server.threads import LARGE
 
 LIMIT = 1000
@@ -131,10 +132,10 @@ async def test_a_large_body_is_joined_on_a_thread_that_frees_the_pieces(
 ) -> None:
     trimmed_by: list[int] = []
 
-    def trim(_: int) -> None:
+    def trim() -> None:
         trimmed_by.append(threading.get_ident())
 
-    monkeypatch.setattr("server.http.bodies.body.malloc_trim", lambda: trim)
+    monkeypatch.setattr("server.http.bodies.body.MemoryTrimmer", lambda: MemoryTrimmer(trim))
     server = Server(limit=2 * LARGE)
     await server.post(pieces(b"x" * LARGE, b"x" * LARGE))
     assert len(trimmed_by) == 1

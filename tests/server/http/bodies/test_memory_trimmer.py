@@ -1,6 +1,4 @@
 import asyncio
-import ctypes
-import sys
 
 import pytest
 
@@ -16,8 +14,7 @@ class Trims:
         self.done = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
-    def __call__(self, pad: int) -> None:
-        assert pad == 0
+    def __call__(self) -> None:
         self.count += 1
         self._loop.call_soon_threadsafe(self.done.set)
 
@@ -50,27 +47,3 @@ async def test_a_trim_is_possible_at_once() -> None:
     trims = Trims()
     MemoryTrimmer(trims).trim()
     assert trims.count == 1
-
-
-def test_without_such_a_function_nothing_is_done() -> None:
-    trimmer = MemoryTrimmer(None)
-    trimmer.note(LARGE)
-    trimmer.trim()
-
-
-@pytest.mark.parametrize("problem", [AttributeError, OSError, TypeError])
-def test_other_c_libraries_have_none(
-    monkeypatch: pytest.MonkeyPatch, problem: type[Exception]
-) -> None:
-    def load(_: None) -> None:
-        raise problem
-
-    monkeypatch.setattr(ctypes, "CDLL", load)
-    assert memory_trimmer.malloc_trim() is None
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's own")
-def test_glibc_has_it() -> None:
-    trim = memory_trimmer.malloc_trim()
-    assert trim is not None
-    assert trim(0) in (0, 1)
