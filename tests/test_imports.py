@@ -33,10 +33,10 @@ SEAM = {
 KNOWS_BACKENDS = {
     "server/app.py",
     "server/commands/backends.py",
-    "server/commands/doctor.py",
-    "server/commands/doctor_check.py",
-    "server/commands/doctor_gpu.py",
-    "server/commands/doctor_network.py",
+    "server/commands/doctor/check.py",
+    "server/commands/doctor/examine.py",
+    "server/commands/doctor/gpu.py",
+    "server/commands/doctor/network.py",
     "server/commands/main.py",
 }
 

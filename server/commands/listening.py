@@ -4,9 +4,11 @@ import socket
 from contextlib import ExitStack
 from ipaddress import ip_address
 
+from server.commands.failure import CommandFailed
 
-class CannotListen(Exception):
-    """There is no such address, or it is in use. The message is one line for the user."""
+
+class CannotListen(CommandFailed):
+    """There is no such address, or it is in use."""
 
     def __init__(self, host: str, port: int, error: OSError | UnicodeError) -> None:
         reason = error.strerror if isinstance(error, OSError) else "this is no host name"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from server.commands.failure import CommandFailed
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -17,14 +19,6 @@ INTERRUPTED = 130
 
 
 MAX_PORT = 65_535
-
-
-class CommandFailed(Exception):
-    """A command failed. The message is one line for the user. status: the exit status."""
-
-    def __init__(self, message: str, status: int = 1) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -51,19 +45,15 @@ def _serve(**options: Any) -> None:
     collect_seldom()
     settings = _settings(options)
 
-    from server.commands.listening import CannotListen
-    from server.commands.serve import CannotServe, serve
+    from server.commands.serve import serve
 
-    try:
-        serve(settings)
-    except (CannotServe, CannotListen) as error:
-        raise CommandFailed(str(error)) from error
+    serve(settings)
 
 
 def _doctor(*, as_json: bool, **options: Any) -> None:
     settings = _settings(options)
 
-    from server.commands.doctor import doctor
+    from server.commands.doctor.report import doctor
 
     if not doctor(settings, as_json=as_json):
         raise CommandFailed("serve would fail here with these options")
@@ -82,23 +72,15 @@ def _chat(**options: Any) -> None:
 
 
 def _playground(**options: Any) -> None:
-    from server.commands.listening import CannotListen
-    from server.commands.playground import CannotShow, PlaygroundOptions, show_playground
+    from server.commands.playground import PlaygroundOptions, show_playground
 
-    try:
-        show_playground(PlaygroundOptions(**options))
-    except (CannotShow, CannotListen) as error:
-        raise CommandFailed(str(error)) from error
+    show_playground(PlaygroundOptions(**options))
 
 
 def _python_sandbox(**options: Any) -> None:
-    from server.commands.listening import CannotListen
-    from server.commands.python_sandbox import CannotRun, ServiceOptions, run_service
+    from server.commands.python_sandbox import ServiceOptions, run_service
 
-    try:
-        run_service(ServiceOptions(**options))
-    except (CannotRun, CannotListen) as error:
-        raise CommandFailed(str(error)) from error
+    run_service(ServiceOptions(**options))
 
 
 def _render(file: str) -> None:

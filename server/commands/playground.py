@@ -10,15 +10,12 @@ import httpx
 import uvicorn
 
 from server.commands.chat import DEFAULT_URL
+from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.web.site import create_site
 
 CLOSE_SECONDS = 1
 """How long open answers may go on after Ctrl-C."""
-
-
-class CannotShow(Exception):
-    """The playground cannot start. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +34,11 @@ class PlaygroundOptions:
 
 
 def show_playground(options: PlaygroundOptions) -> None:
-    """Serve until interrupted. Raises CannotListen, and CannotShow for an address that other
-    machines can reach although `allow_anonymous` is not set."""
+    """Serve until interrupted.
+
+    Raises CommandFailed where the site cannot listen, and for an address that other machines can
+    reach although `allow_anonymous` is not set.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     _check_base_url(options.base_url)
@@ -51,7 +51,7 @@ def show_playground(options: PlaygroundOptions) -> None:
     )
     with bind(options.host, options.port) as listener:
         if reachable_by_others(listener) and not options.allow_anonymous:
-            raise CannotShow(
+            raise CommandFailed(
                 f"anybody who reaches {options.host} could use the server at {options.base_url}:"
                 " listen on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
             )
@@ -75,10 +75,10 @@ def _check_base_url(base_url: str) -> None:
     try:
         parsed = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise CannotShow(f"--base-url: {error}") from error
+        raise CommandFailed(f"--base-url: {error}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CannotShow("--base-url: expected the address of an API, http://HOST:PORT/v1")
+        raise CommandFailed("--base-url: expected the address of an API, http://HOST:PORT/v1")
     if parsed.userinfo or parsed.query or parsed.fragment:
-        raise CannotShow(
+        raise CommandFailed(
             "--base-url: expected no user name, query or fragment; keys go in the page"
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
+from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
@@ -18,10 +19,6 @@ from server.tools.python.service import create_service
 logger = logging.getLogger(__name__)
 
 KEY = "GPT_OSS_PYTHON_SANDBOX_KEY"
-
-
-class CannotRun(Exception):
-    """The service cannot start. The message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +33,17 @@ class ServiceOptions:
 
 
 def run_service(options: ServiceOptions) -> None:
-    """Serve until interrupted. Raises CannotListen, and CannotRun where sessions cannot be
-    confined, or anybody could use them."""
+    """Serve until interrupted.
+
+    Raises CommandFailed where the service cannot listen, sessions cannot be confined, or anybody
+    could use them.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     key = options.key or os.environ.get(KEY) or None
     with bind(options.host, options.port) as listener:
         if key is None and reachable_by_others(listener):
-            raise CannotRun(f"set --key or {KEY}: other machines can reach {options.host}")
+            raise CommandFailed(f"set --key or {KEY}: other machines can reach {options.host}")
         listen(listener)
         asyncio.run(_serve(options, key, listener))
 
@@ -55,7 +55,7 @@ async def _serve(options: ServiceOptions, key: str | None, listener: socket.sock
         for name, state in sandbox.layers.items():
             logger.info("%s: %s", name, state)
         if sandbox.problem is not None:
-            raise CannotRun(sandbox.problem)
+            raise CommandFailed(sandbox.problem)
         await _Server(
             uvicorn.Config(
                 create_service(sandbox, key),

@@ -19,6 +19,7 @@ from adapters.base import Backend
 from adapters.errors import BackendError, EngineDied
 from server.app import create_app
 from server.commands.backends import open_backend
+from server.commands.failure import CommandFailed
 from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.stores import open_store
@@ -26,7 +27,8 @@ from server.context import Context
 from server.http.connections.config import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
-from server.store.responses.base import Store, StoreDamaged, StoreTooNew, StoreUnavailable
+from server.store.errors import StoreDamaged, StoreTooNew, StoreUnavailable
+from server.store.responses.base import Store
 from server.tools.python.opening import open_sandbox
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
@@ -55,14 +57,11 @@ TICK_SECONDS = 1.0
 """The time between two updates of the `date` header, which has whole seconds."""
 
 
-class CannotServe(Exception):
-    """The server cannot start, or cannot continue. The message is one line for the user."""
-
-
 def serve(settings: Settings) -> None:
     """Serve until interrupted.
 
-    Raises CannotServe, CannotListen, and KeyboardInterrupt while loading.
+    Raises CommandFailed where the server cannot start, or cannot continue, and KeyboardInterrupt
+    while loading.
 
     If an engine in this process dies, the process ends after `DEAD_SECONDS`, so that a service
     manager can restart it.
@@ -93,15 +92,15 @@ def serve(settings: Settings) -> None:
                 runner.run(_start(settings, backend, sandbox))
                 _listen(runner, settings, backend, store, sandbox, listener)
         except BackendError as error:
-            raise CannotServe(str(error)) from error
+            raise CommandFailed(str(error)) from error
         except StoreDamaged as error:
-            raise CannotServe(f"cannot open the store: {error.advice}") from error
+            raise CommandFailed(f"cannot open the store: {error.advice}") from error
         except StoreTooNew as error:
-            raise CannotServe(error.message) from error
+            raise CommandFailed(error.message) from error
         except StoreUnavailable as error:
             cause = error.__cause__
             reason = str(cause) or type(cause).__name__  # a timeout has no text
-            raise CannotServe(f"cannot open the store: {reason}") from error
+            raise CommandFailed(f"cannot open the store: {reason}") from error
 
 
 async def _start(settings: Settings, backend: Backend, sandbox: PythonSandbox) -> None:
@@ -125,7 +124,7 @@ def _open_store(settings: Settings) -> Store:
     try:
         return open_store(settings)
     except OSError as error:
-        raise CannotServe(f"cannot open the store: {error}") from error
+        raise CommandFailed(f"cannot open the store: {error}") from error
 
 
 def _listen(
@@ -278,11 +277,11 @@ def _log_to_stderr(level: str) -> None:
 
 
 def _require_key(settings: Settings, listener: socket.socket) -> None:
-    """Raises CannotServe if other machines can reach the server, and it needs no key."""
+    """Raises CommandFailed if other machines can reach the server, and it needs no key."""
     if settings.api_key or settings.allow_anonymous:
         return
     if reachable_by_others(listener):
-        raise CannotServe(
+        raise CommandFailed(
             f"without a key, anybody who reaches {listener.getsockname()[0]} could use this server:"
             " set --api-key (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
             " --allow-anonymous true"

@@ -12,9 +12,9 @@ import pytest
 from openai import OpenAIError
 
 from server.commands import chat, serve
+from server.commands.failure import CommandFailed
 from server.commands.main import main
 from server.commands.option_help import GROUPS
-from server.commands.serve import CannotServe
 from server.settings import Settings
 
 ROOT = Path(__file__).parents[3]
@@ -166,7 +166,7 @@ def test_a_bad_variable_is_reported_in_the_same_way(
 @pytest.mark.parametrize(
     ("raised", "status", "err"),
     [
-        (CannotServe("no port"), 1, "gpt-oss-server serve: no port\n"),
+        (CommandFailed("no port"), 1, "gpt-oss-server serve: no port\n"),
         (KeyboardInterrupt(), 130, ""),
     ],
 )

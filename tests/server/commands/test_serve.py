@@ -26,10 +26,10 @@ from websockets.sync.client import ClientConnection, connect
 from adapters.base import BackendInfo
 from adapters.errors import BackendFailed, EngineDied
 from harmony.vocab import VOCAB_SIZE
+from server.commands.failure import CommandFailed
 from server.commands.listening import CannotListen, bind
 from server.commands.main import INTERRUPTED
 from server.commands.serve import (
-    CannotServe,
     Progress,
     Server,
     _listen,
@@ -589,7 +589,7 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
     for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
         monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)
-    with pytest.raises(CannotServe, match="the engine died"):
+    with pytest.raises(CommandFailed, match="the engine died"):
         serve(Settings(port=0))
     assert engine.looks == 2
 
@@ -699,7 +699,7 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: Watched())
     for name in ("_log_to_stderr", "_listen", "signal.signal"):
         monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
-    with pytest.raises(CannotServe, match="stuck"):
+    with pytest.raises(CommandFailed, match="stuck"):
         serve(Settings(port=0))
     assert len(stopped) == 1
 

@@ -2,7 +2,7 @@
 
 import os
 
-from server.commands.doctor_check import Check, Status, run
+from server.commands.doctor.check import Check, Status, run
 from server.tools.python.confinement.probe import ON, Probe, probe
 
 _LAYERS = {

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from server.commands.doctor_sandbox import check_docker, check_layer, check_sandbox, check_together
+from server.commands.doctor.sandbox import check_docker, check_layer, check_sandbox, check_together
 from server.tools.python.confinement.command import Layers
 from server.tools.python.confinement.probe import Probe
 

@@ -18,9 +18,9 @@ import pytest
 from huggingface_hub import constants
 
 from adapters.requirements import MXFP4_KERNELS as MXFP4
-from server.commands import doctor_network
-from server.commands.doctor_check import Check
-from server.commands.doctor_network import (
+from server.commands.doctor import network
+from server.commands.doctor.check import Check
+from server.commands.doctor.network import (
     check_engines,
     check_hub,
     check_kernels,
@@ -32,7 +32,7 @@ from server.settings import Settings
 from tests.ports import free_port
 from tests.postgres import Postgres
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 MODEL = "org/model"
 
 
@@ -104,7 +104,7 @@ def cache_model() -> None:
 )
 def test_the_cache_is_that_of_the_hubs_library(variables: dict[str, str]) -> None:
     # The library reads the variables when it is loaded, so it needs a process of its own.
-    program = "from server.commands.doctor_network import hub_cache; print(hub_cache())"
+    program = "from server.commands.doctor.network import hub_cache; print(hub_cache())"
     rest = {name: text for name, text in os.environ.items() if not name.startswith("HF_")}
     shown = subprocess.run(
         [sys.executable, "-c", program],
@@ -172,7 +172,7 @@ def test_kernels_need_a_cache_that_can_be_written(
     monkeypatch.setenv("KERNELS_CACHE", str(tmp_path))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
-    monkeypatch.setattr(doctor_network.os, "access", lambda *_: False)
+    monkeypatch.setattr(network.os, "access", lambda *_: False)
     assert check_kernels().status == "failed"
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_network.os, "access", lambda *_: False)
+    monkeypatch.setattr(network.os, "access", lambda *_: False)
     assert check_store(Settings(), tmp_path / "store.db").status == "failed"
 
 
@@ -287,7 +287,7 @@ def test_a_file_that_is_there(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "store.db"
     file.touch()
-    monkeypatch.setattr(doctor_network.os, "access", lambda path, _: path != file)
+    monkeypatch.setattr(network.os, "access", lambda path, _: path != file)
     check = check_store(Settings(), file)
     assert (check.status, check.fact) == ("failed", f"{file} cannot be written")
 
@@ -343,7 +343,7 @@ def test_a_database_server_that_is_not_there(user: str) -> None:
 
 
 def test_a_database_server_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_network, "SECONDS", 0.1)
+    monkeypatch.setattr(network, "SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         check = check_url(f"postgresql://u@127.0.0.1:{silent.getsockname()[1]}/d")
     assert (check.status, check.fact.endswith(": TimeoutError")) == ("failed", True)

@@ -6,7 +6,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
-from server.commands.doctor_check import DEQUANTISED, Check, Plan, Status, size
+from server.commands.doctor.check import DEQUANTISED, Check, Plan, Status, size
 
 _BESIDE = 4_000_000_000
 """Bytes of memory that the server and its libraries take beside the weights."""

@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from adapters.requirements import KERNELS_VERSION, MXFP4_CAPABILITY, oldest_driver
 from adapters.torch_build import Device, Torch
-from server.commands.doctor_check import DEQUANTISED, Check, Plan, Status, run, size
+from server.commands.doctor.check import DEQUANTISED, Check, Plan, Status, run, size
 
 _OF_VLLM = (8, 0)
 _WORKSPACE = 2_000_000_000

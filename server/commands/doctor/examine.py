@@ -1,8 +1,7 @@
-"""`gpt-oss-server doctor`: whether `serve` would run here with the same options."""
+"""All checks, in the order in which they are read."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from adapters.download import MAKE_ROOM, why_no_room
@@ -13,8 +12,8 @@ from adapters.torch_build import Device, Torch, find_devices
 from demo.checkpoint import default_cache_dir, is_whole, trained_name
 from harmony.tokenizer import encode_with_control
 from server.commands.backends import open_engines
-from server.commands.doctor_check import Check, Plan, Status, plan
-from server.commands.doctor_gpu import (
+from server.commands.doctor.check import Check, Plan, plan
+from server.commands.doctor.gpu import (
     ask_driver,
     check_driver,
     check_gpu,
@@ -23,7 +22,7 @@ from server.commands.doctor_gpu import (
     installed_packages,
     keeps_packed,
 )
-from server.commands.doctor_machine import (
+from server.commands.doctor.machine import (
     available_memory,
     check_compiler,
     check_disk,
@@ -31,7 +30,7 @@ from server.commands.doctor_machine import (
     check_memory,
     check_system,
 )
-from server.commands.doctor_network import (
+from server.commands.doctor.network import (
     check_engines,
     check_hub,
     check_kernels,
@@ -41,20 +40,11 @@ from server.commands.doctor_network import (
     is_cached,
     is_on_hub,
 )
-from server.commands.doctor_sandbox import check_sandbox
+from server.commands.doctor.sandbox import check_sandbox
 from server.commands.stores import default_file
 from server.settings import Settings
 
-_ORDER: dict[Status, int] = {"ok": 0, "warning": 1, "failed": 2}
-_SIGNS: dict[Status, str] = {"ok": "ok     ", "warning": "warning", "failed": "FAILED "}
 _GPUS = ("tensor_parallel_size", "tensor-parallel-size")
-
-
-def doctor(settings: Settings, *, as_json: bool) -> bool:
-    """Check, print what was found, and whether `serve` would run."""
-    checks = list(examine(settings))
-    print(report_json(checks) if as_json else report(checks))
-    return worst(checks) != "failed"
 
 
 def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Iterator[Check]:
@@ -157,26 +147,3 @@ def _demo_check() -> Check:
     except OSError as error:
         fact = f"{folder} cannot be written: {error.strerror}"
     return Check("disk", "failed", fact, advice)
-
-
-def worst(checks: Sequence[Check]) -> Status:
-    """The status of all the checks together."""
-    return max((check.status for check in checks), key=_ORDER.__getitem__)
-
-
-def report(checks: Sequence[Check]) -> str:
-    """A line for each check, and one for what to do about it."""
-    width = max(len(check.name) for check in checks)
-    lines = []
-    for check in checks:
-        lines.append(f"{_SIGNS[check.status]}  {check.name:{width}}  {check.fact}")
-        if check.advised:
-            lines.append(f"{'':9}{'':{width}}  -> {check.advice}")
-    failed = [check.name for check in checks if check.status == "failed"]
-    lines.append(f"serve would fail: {', '.join(failed)}" if failed else "serve would run")
-    return "\n".join(lines)
-
-
-def report_json(checks: Sequence[Check]) -> str:
-    """The same for programs."""
-    return json.dumps({"status": worst(checks), "checks": [asdict(each) for each in checks]})

@@ -3,8 +3,8 @@
 import pytest
 
 from adapters.torch_build import Device, Torch
-from server.commands.doctor_check import Plan
-from server.commands.doctor_gpu import (
+from server.commands.doctor.check import Plan
+from server.commands.doctor.gpu import (
     check_driver,
     check_gpu,
     check_packages,

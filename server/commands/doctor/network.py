@@ -15,8 +15,8 @@ from adapters.http.engine import HTTPEngine
 from adapters.registry import REMOTE
 from adapters.requirements import MXFP4_KERNELS
 from server.commands.backends import open_engines
-from server.commands.doctor_check import Check
-from server.commands.doctor_machine import check_disk
+from server.commands.doctor.check import Check
+from server.commands.doctor.machine import check_disk
 from server.commands.listening import CannotListen, bind, listen, reachable_by_others
 from server.settings import Settings
 
@@ -199,7 +199,7 @@ async def _revisions_of_server(url: "URL") -> list[str]:
 
 
 def _check_revisions(store: str, revisions: list[str]) -> Check:
-    from server.store.responses.base import StoreTooNew
+    from server.store.errors import StoreTooNew
     from server.store.sqlalchemy_engine import check_revisions
 
     try:

@@ -1,6 +1,5 @@
-"""`gpt-oss-server doctor` as a whole: its order, its two forms and its exit status."""
+"""The checks together: which of them there are, and what they make of each other."""
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -11,16 +10,13 @@ from huggingface_hub import constants
 
 from adapters.torch_build import Device, Torch
 from demo import checkpoint
-from server.commands import doctor as module
-from server.commands.doctor import examine, report, worst
-from server.commands.doctor_check import Check, plan
+from server.commands.doctor import examine as module
+from server.commands.doctor.check import Check, plan
+from server.commands.doctor.examine import examine
 from server.commands.main import main
 from server.settings import Settings
 from tests.adapters import gpt_oss_layout
 
-OK = Check("a", "ok", "fine")
-WARNING = Check("bb", "warning", "so so", "do this")
-FAILED = Check("ccc", "failed", "bad", "do that")
 H200 = Device(0, "NVIDIA H200", (9, 0), 140_000_000_000, 139_000_000_000)
 A40 = Device(1, "NVIDIA A40", (8, 6), 45_000_000_000, 44_000_000_000)
 
@@ -40,52 +36,6 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def named(torch: Torch, **options: Any) -> dict[str, Check]:
     found = examine(Settings(**{"port": 0, **options}), lambda: torch)
     return {check.name: check for check in found}
-
-
-def test_the_worst_check_decides() -> None:
-    assert worst([OK, WARNING, OK]) == "warning"
-    assert worst([WARNING, FAILED, OK]) == "failed"
-
-
-def test_each_line_has_advice() -> None:
-    assert report([OK, WARNING, FAILED]).splitlines() == [
-        "ok       a    fine",
-        "warning  bb   so so",
-        "              -> do this",
-        "FAILED   ccc  bad",
-        "              -> do that",
-        "serve would fail: ccc",
-    ]
-
-
-@pytest.mark.parametrize(("checks", "status"), [([OK, WARNING], 0), ([OK, FAILED], 1)])
-def test_the_exit_status_is_whether_serve_would_run(
-    checks: list[Check],
-    status: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(module, "examine", lambda settings: iter(checks))
-    assert main(["doctor", "--json", "--port", "0"]) == status
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["status"] == worst(checks)
-    assert printed["checks"][1] == {
-        "name": checks[1].name,
-        "status": checks[1].status,
-        "fact": checks[1].fact,
-        "advice": checks[1].advice,
-    }
-
-
-def test_it_takes_the_options_of_serve(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked: list[Settings] = []
-    monkeypatch.setattr(module, "examine", lambda settings: [asked.append(settings), OK][1:])
-    monkeypatch.setenv("GPT_OSS_PORT", "123")
-    assert main(["doctor", "--backend", "vllm", "--model", "m"]) == 0
-    assert asked == [Settings(backend="vllm", model="m", port=123)]
-    assert capsys.readouterr().out.endswith("serve would run\n")
 
 
 def test_a_real_run_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""`gpt-oss-server doctor`: whether `serve` would run here with the same options."""
