@@ -22,7 +22,8 @@ from sqlalchemy import insert
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store import rows
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import StoredResponse
 from server.store.responses.sql import SqlStore
 from server.store.tables import INPUT, OUTPUT, events, items, responses
 

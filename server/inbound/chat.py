@@ -33,7 +33,7 @@ from server.replay.messages import NO_CALLS, MessagesUpToCall, call_ids, read_me
 from server.schemas.base import refuse
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.fields import array, invalid, mapping
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 from server.summaries.base import Detail
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,8 @@ from server.replay.content import Policy
 from server.replay.recall import Recall
 from server.replay.sealing import SealedInput, Sealer
 from server.replay.tool_states import RecalledStates
-from server.store.responses.base import Item, Store, StoredResponse, ToolState
+from server.store.items import Item, ToolState
+from server.store.responses.base import Store, StoredResponse
 from server.tools.base import HostedTool, ToolSession
 from server.tools.closing import close_sessions
 

@@ -32,13 +32,9 @@ from server.replay.response_turns import TurnsUpToCalls, call_ids, restore_turns
 from server.replay.sealed_items import unseal_items
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
-from server.store.responses.base import (
-    Item,
-    StoredItem,
-    StoredResponse,
-    StoreUnavailable,
-    ToolState,
-)
+from server.store.errors import StoreUnavailable
+from server.store.items import Item, StoredItem, ToolState
+from server.store.responses.base import StoredResponse
 from server.summaries.base import Detail
 from server.tools.base import AnsweredCall
 

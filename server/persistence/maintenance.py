@@ -14,7 +14,8 @@ from functools import partial
 
 from server.generation.runs import Runs
 from server.outbound.responses.interrupted import end_interrupted
-from server.store.responses.base import CANCELS, Store, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import CANCELS, Store
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,8 @@ from typing import Any
 from server.generation.runs import Show, WireEvent
 from server.outbound.responses.fold import TERMINAL_EVENTS
 from server.persistence.retrying import NO_RETRY, Retries, RetryPolicy
-from server.store.responses.base import Store, StoredResponse, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import Store, StoredResponse
 
 BATCH_SECONDS = 0.2
 """Seconds for which events are collected before they are written together."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from server.store.responses.base import RunLost, StoreDamaged, StoreUnavailable
+from server.store.errors import RunLost, StoreDamaged, StoreUnavailable
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0

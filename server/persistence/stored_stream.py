@@ -8,7 +8,8 @@ from server.generation.runs import Runs, WireEvent
 from server.outbound.responses.failure import error_event
 from server.outbound.responses.fold import TERMINAL_EVENTS, fold
 from server.outbound.responses.interrupted import is_interrupted
-from server.store.responses.base import UNFINISHED, Store, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import UNFINISHED, Store
 
 BATCH_EVENTS = 1000
 """The number of events that are requested from the store at once."""

@@ -30,7 +30,7 @@ from server.schemas.fields import (
     string,
 )
 from server.schemas.limits import MAX_HISTORY
-from server.store.responses.base import Item, StoredItem
+from server.store.items import Item, StoredItem
 
 _PREFIXES = {
     "message": "msg",

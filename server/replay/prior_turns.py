@@ -8,14 +8,9 @@ from server.schemas.fields import invalid, label, mapping
 from server.schemas.limits import MAX_CONVERSATION_BYTES, MAX_HISTORY
 from server.schemas.responses import CreateResponse
 from server.store.conversations.base import ConversationSize
-from server.store.responses.base import (
-    UNFINISHED,
-    PreviousNotFound,
-    Store,
-    StoredItem,
-    StoredResponse,
-    ToolState,
-)
+from server.store.errors import PreviousNotFound
+from server.store.items import StoredItem, ToolState
+from server.store.responses.base import UNFINISHED, Store, StoredResponse
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from server.replay.hosted_items import OUTPUT as HOSTED
 from server.replay.items import CALLS, has_text, item_text, same_header, unchanged
-from server.store.responses.base import Item, StoredItem
+from server.store.items import Item, StoredItem
 
 TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
 """The output items after the call before, up to and including each call, by the call's id."""

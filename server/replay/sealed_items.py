@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from harmony.messages import Message
 from server.schemas.fields import string
-from server.store.responses.base import Item, StoredItem
+from server.store.items import Item, StoredItem
 
 INCLUDE = "reasoning.encrypted_content"
 

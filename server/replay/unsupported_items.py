@@ -15,7 +15,7 @@ import orjson
 from server.replay.content import unsupported_input
 from server.replay.tool_names import called_name
 from server.schemas.fields import array, mapping, optional_string, string
-from server.store.responses.base import Item
+from server.store.items import Item
 
 _Reader = Callable[[Item, str], list[Item]]
 

@@ -16,7 +16,8 @@ from server.generation.turn import prompt
 from server.ids import new_id
 from server.inbound.responses import compile
 from server.schemas.responses import CreateResponse
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import StoredResponse
 
 _FIELDS = (
     "instructions",

@@ -32,7 +32,7 @@ from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
 from server.store.conversations.base import Conversation, ConversationStore
-from server.store.responses.base import Item, StoredItem
+from server.store.items import Item, StoredItem
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from server import threads
 from server.store import codec, rows
 from server.store.item_pages import Located
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
 _MOST_SMALL = 500  # rows that are looked through in half a millisecond

@@ -13,8 +13,8 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.open_files import FileChanged, OpenFiles
-from server.store.responses.base import StoreDamaged, StoreUnavailable
 from server.store.sqlalchemy_engine import FILES, WRITES, migrate, open_engine, parse_url
 
 logger = logging.getLogger(__name__)

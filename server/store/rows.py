@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
 from server.store import codec
-from server.store.items import SampledMessages, SampledTurn, ToolState
-from server.store.responses.base import Event, Item, StoredItem, StoredResponse
+from server.store.items import Item, SampledMessages, SampledTurn, StoredItem, ToolState
+from server.store.responses.base import Event, StoredResponse
 
 _LONGEST_KEY = 64
 _MOST_KEYS = 10_000

@@ -20,8 +20,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from server.store import postgres_url
+from server.store.errors import StoreTooNew
 from server.store.open_files import OpenFiles
-from server.store.responses.base import StoreTooNew
 
 WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""

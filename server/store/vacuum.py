@@ -9,7 +9,7 @@ import aiosqlite
 
 from server.store.batches import PAUSE_SECONDS
 from server.store.database import Database
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 
 logger = logging.getLogger(__name__)
 

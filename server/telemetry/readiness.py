@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from adapters.base import Backend
 from adapters.errors import BackendError
-from server.store.responses.base import Store, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import Store
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The store's protocol, its errors, and the stored form of a response."""
+"""The store's protocol, and the stored form of a response."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -6,16 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from harmony.messages import Message
-from server.errors import InvalidRequest, Unavailable
 from server.store.approvals.base import AnsweredRequests
 from server.store.change_signal import ChangeSignal
 from server.store.chat_completions.base import ChatCompletionStore
 from server.store.containers.base import ContainerStore
 from server.store.conversations.base import ConversationStore
 from server.store.files.base import FileStore
-from server.store.items import Item as Item
-from server.store.items import StoredItem as StoredItem
-from server.store.items import ToolState as ToolState
+from server.store.items import Item, StoredItem, ToolState
 from server.store.lists import ListPage, ListQuery, Page
 
 Event = dict[str, Any]
@@ -28,50 +25,6 @@ UNFINISHED = frozenset({"queued", "in_progress"})
 
 CANCELS = "cancels"
 """The topic that is notified when a run of any gateway is marked for cancellation."""
-
-
-class StoreUnavailable(Unavailable):
-    """The store cannot be reached or is full. Requests without a store can still be served."""
-
-    default_code = "store_unavailable"
-
-
-class StoreDamaged(StoreUnavailable):
-    """The store's file is damaged, deleted or replaced. An operator has to restore it.
-
-    advice: what is wrong and what to do, for the log and the terminal.
-    """
-
-    def __init__(self, message: str, *, advice: str) -> None:
-        super().__init__(message)
-        self.advice = advice
-
-
-class StoreTooNew(StoreUnavailable):
-    """A newer version of the server has upgraded the store."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the store was made by a newer version of gpt-oss-server; install that version, or "
-            "name another --store"
-        )
-
-
-class RunLost(StoreUnavailable):
-    """This gateway does not own the run: another took it over, or it was never begun here."""
-
-
-class PreviousNotFound(InvalidRequest):
-    """The response that a new one continues does not exist, or was deleted in the meantime.
-
-    As in OpenAI's API the status is 400: to many clients, each 404 is a model that does not exist.
-    """
-
-    default_code = "previous_response_not_found"
-
-    def __init__(self, response_id: str) -> None:
-        message = f"Previous response with id '{response_id}' not found."
-        super().__init__(message, param="previous_response_id")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,12 @@ from server.store.change_signal import ChangeSignal, ChangeSignals
 from server.store.chat_completions.memory import MemoryChatCompletions
 from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
+from server.store.errors import RunLost
 from server.store.files.memory import MemoryFiles
-from server.store.items import turns_up_to_calls
+from server.store.items import Item, StoredItem, turns_up_to_calls
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, Measured, MemorySizes, Part
-from server.store.responses.base import (
-    CANCELS,
-    Event,
-    Item,
-    Ledger,
-    RunLost,
-    StoredItem,
-    StoredResponse,
-)
+from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
 
 CAPACITY = 10_000
 _BATCH = 1000
@@ -249,7 +242,7 @@ class MemoryStore:
 
     def _run(self, response_id: str) -> _Run:
         if response_id not in self._runs:
-            raise RunLost(f"The run of response '{response_id}' is not this server's any more.")
+            raise RunLost(response_id)
         return self._runs[response_id]
 
     def _insert(self, stored: StoredResponse, measured: Measured) -> None:

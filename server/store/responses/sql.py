@@ -18,21 +18,14 @@ from server.store.chat_completions.sql import SqlChatCompletions
 from server.store.containers.sql import SqlContainers
 from server.store.conversations.sql import SqlConversations
 from server.store.database import Database
+from server.store.errors import PreviousNotFound, RunLost
 from server.store.filelocks import FileLocks
 from server.store.files.sql import SqlFiles
 from server.store.item_pages import read_page
+from server.store.items import Item, StoredItem
 from server.store.lists import ListPage, ListQuery, Page
 from server.store.postgres_listener import GATEWAY, PostgresListener
-from server.store.responses.base import (
-    CANCELS,
-    Event,
-    Item,
-    Ledger,
-    PreviousNotFound,
-    RunLost,
-    StoredItem,
-    StoredResponse,
-)
+from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
 from server.store.responses.list_sql import list_responses
 from server.store.responses.sweep_sql import sweep_responses
 from server.store.responses.turns_sql import read_turns
@@ -153,7 +146,7 @@ class SqlStore:
                 update(runs).where(self._is_mine(response_id)).values(beat_at=self.database.clock)
             )
             if (await connection.execute(own_run)).rowcount != 1:
-                raise _lost(response_id)
+                raise RunLost(response_id)
             await connection.execute(self._replace, batch)
             await self._notify(connection, response_id)
         self._signals.notify(response_id)
@@ -170,7 +163,7 @@ class SqlStore:
             if (await connection.execute(own_run)).rowcount != 1:
                 if await self._has_ended(connection, stored.id, body):
                     return
-                raise _lost(stored.id)
+                raise RunLost(stored.id)
             values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
             await connection.execute(
                 update(responses).where(responses.c.id == stored.id).values(values)
@@ -349,7 +342,7 @@ class SqlStore:
             found = await connection.execute(select(responses).where(responses.c.id == response_id))
             row = found.first()
             if row is None:  # Another gateway has ended and deleted it.
-                raise _lost(response_id)
+                raise RunLost(response_id)
             own = select(items).where(items.c.response_id == response_id).order_by(items.c.place)
             inputs = await rows.read(connection, own)
         (body,) = await codec.load_all([row.body])
@@ -462,7 +455,3 @@ def _is(owner: str, response_id: str) -> ColumnElement[bool]:
         & (responses.c.owner == owner)
         & ~responses.c.deleted
     )
-
-
-def _lost(response_id: str) -> RunLost:
-    return RunLost(f"The run of response '{response_id}' is not this server's any more.")

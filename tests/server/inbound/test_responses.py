@@ -27,7 +27,8 @@ from server.replay import items
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.stored import put
 

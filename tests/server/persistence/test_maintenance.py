@@ -18,7 +18,8 @@ from server.persistence.maintenance import (
 )
 from server.persistence.response_journal import ResponseJournal
 from server.store.change_signal import ChangeSignal
-from server.store.responses.base import StoredResponse, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import running
 

@@ -9,7 +9,8 @@ import pytest
 
 from server.persistence.response_journal import BATCH_EVENTS, MOST_WAITING, ResponseJournal
 from server.persistence.retrying import RetryPolicy
-from server.store.responses.base import Event, RunLost, StoredResponse, StoreUnavailable
+from server.store.errors import RunLost, StoreUnavailable
+from server.store.responses.base import Event, StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import THOUGHT, running
 
@@ -221,7 +222,7 @@ async def test_the_terminal_event_waits_for_an_append_that_hangs() -> None:
 
 
 async def test_the_terminal_event_is_not_stored_after_an_append_that_fails_meanwhile() -> None:
-    store, shown = HangingAppends(RunLost("lost")), list[Event]()
+    store, shown = HangingAppends(RunLost("resp_1")), list[Event]()
     writer = await journal(store)
     await writer.write([delta(0)], shown.extend)
     await store.appending.wait()
@@ -281,7 +282,11 @@ async def test_a_failed_append_is_retried_without_further_events() -> None:
 
 @pytest.mark.parametrize(
     ("store_first", "failure"),
-    [(True, StoreUnavailable("unavailable")), (True, RunLost("lost")), (False, RunLost("lost"))],
+    [
+        (True, StoreUnavailable("unavailable")),
+        (True, RunLost("resp_1")),
+        (False, RunLost("resp_1")),
+    ],
 )
 async def test_a_write_after_a_final_failure_raises(store_first: bool, failure: Exception) -> None:
     store, shown = FailingAppends(), list[Event]()

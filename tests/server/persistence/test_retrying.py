@@ -3,7 +3,7 @@
 import pytest
 
 from server.persistence.retrying import FIRST_PAUSE, LONGEST_PAUSE, NO_RETRY, Retries, RetryPolicy
-from server.store.responses.base import RunLost, StoreDamaged, StoreUnavailable
+from server.store.errors import RunLost, StoreDamaged, StoreUnavailable
 
 UNAVAILABLE = StoreUnavailable("unavailable")
 
@@ -54,7 +54,7 @@ def test_a_stopping_server_retries_nothing() -> None:
     assert retries.pause_after(UNAVAILABLE) is None
 
 
-@pytest.mark.parametrize("error", [RunLost("lost"), StoreDamaged("damaged", advice="restore it")])
+@pytest.mark.parametrize("error", [RunLost("resp_1"), StoreDamaged("damaged", advice="restore it")])
 def test_permanent_failures_are_not_retried(error: StoreUnavailable) -> None:
     assert Retries(RetryPolicy(60.0)).pause_after(error) is None
 

@@ -15,7 +15,8 @@ from server.persistence.stored_stream import (
     wait_until_ended,
 )
 from server.store.change_signal import ChangeSignal
-from server.store.responses.base import Ledger, StoredResponse, StoreUnavailable
+from server.store.errors import StoreUnavailable
+from server.store.responses.base import Ledger, StoredResponse
 from server.store.responses.memory import MemoryStore
 
 RESPONSE = {"id": "r", "status": "in_progress", "output": []}

@@ -8,7 +8,7 @@ from harmony.messages import Author, Channel, DeveloperContent, Message, Role
 from server.errors import InvalidRequest, NotFound
 from server.replay import items, unsupported_items
 from server.schemas.limits import MAX_ITEMS, MAX_LABEL
-from server.store.responses.base import StoredItem
+from server.store.items import StoredItem
 
 LONG = "x" * (MAX_LABEL + 1)
 USER = {"role": "user", "content": "hi"}

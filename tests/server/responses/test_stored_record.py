@@ -6,7 +6,8 @@ from harmony.messages import Author, Channel, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.errors import InvalidRequest
 from server.responses.stored_record import _output, rendered_record
-from server.store.responses.base import StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import StoredResponse
 
 OPENED = 2
 """The tokens of `<|start|>assistant`, which are part of the prompt."""

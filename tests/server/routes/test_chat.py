@@ -11,7 +11,7 @@ from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from harmony.tokenizer import decode, encode, encode_with_control
 from server.outbound.chat.fold import fold
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 
 PATH = "/v1/chat/completions"
 HI = [{"role": "user", "content": "hi"}]

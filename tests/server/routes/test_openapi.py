@@ -12,13 +12,13 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+from server.store.errors import PreviousNotFound
 
 from server.openapi.document_bytes import Description, File, Published, describe
 from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
 from server.responses.websocket import error_message
-from server.store.responses.base import PreviousNotFound
 from tests.server.openapi_document import DOCUMENT
 from tests.server.tools import hosted
 from tests.server.tools.sample_tools import Calculator, Library, Servers

@@ -17,7 +17,7 @@ from server.http.bodies import json_body
 from server.responses import websocket
 from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
 from server.routes import responses_socket
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
 from server.threads import LARGE

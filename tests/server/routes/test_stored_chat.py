@@ -7,7 +7,7 @@ import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from tests.server.tools.hosted import PYTHON, Tool
 

@@ -10,16 +10,10 @@ import pytest
 from harmony.messages import Author, Channel, Message, Role
 from server.store import lists
 from server.store.conversations.base import Conversation
+from server.store.errors import RunLost
+from server.store.items import StoredItem
 from server.store.lists import ListQuery
-from server.store.responses.base import (
-    CANCELS,
-    Event,
-    Ledger,
-    RunLost,
-    Store,
-    StoredItem,
-    StoredResponse,
-)
+from server.store.responses.base import CANCELS, Event, Ledger, Store, StoredResponse
 from tests.stored import put
 
 THOUGHT = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=(200006, 0, 199998))

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from server.store.database import Database
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 
 
 async def test_a_database_that_does_not_answer_in_time_is_logged_as_a_timeout(

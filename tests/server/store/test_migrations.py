@@ -6,7 +6,7 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from server.store.responses.base import StoreTooNew
+from server.store.errors import StoreTooNew
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from tests.server.store.conftest import Database

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from server.store.responses.base import StoreDamaged, StoreUnavailable
+from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.responses.sql import SqlStore
 from tests.server.store.responses.test_sql import limit_pages
 from tests.server.store.test_contract import numbered, running, turn

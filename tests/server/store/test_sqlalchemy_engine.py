@@ -9,8 +9,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from server.store.database import Database
+from server.store.errors import StoreUnavailable
 from server.store.postgres_url import dialect_arguments, dsn_of
-from server.store.responses.base import StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from tests.postgres import Postgres

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import delete
 
 from server.store import vacuum
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 from server.store.responses.sql import SqlStore
 from server.store.tables import responses
 from tests.server.store.test_contract import turn

@@ -7,7 +7,7 @@ import pytest
 from adapters.base import BackendConfig
 from adapters.errors import BackendFailed
 from adapters.scripted import ScriptedBackend
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from server.telemetry.readiness import Readiness
 

@@ -13,7 +13,7 @@ from server.errors import (
     Unavailable,
 )
 from server.outbound.responses.failure import error_event, status_of
-from server.store.responses.base import StoreUnavailable
+from server.store.errors import StoreUnavailable
 
 ERRORS = [
     InvalidRequest("no"),

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, Unavailable
+from server.store.errors import StoreUnavailable
 from server.store.files.base import FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
 from server.store.files.library import FileInfo, FileLibrary, FileLimits
 from server.store.files.memory import MemoryFiles
 from server.store.lists import ListQuery
-from server.store.responses.base import Store, StoreUnavailable
+from server.store.responses.base import Store
 from server.threads import CHUNK, read
 
 INFO = FileInfo("x.csv", "user_data")

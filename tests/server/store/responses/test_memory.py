@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import replace
 from random import Random
 
-from server.store.responses.base import Ledger, StoredItem, StoredResponse
+from server.store.items import StoredItem
+from server.store.responses.base import Ledger, StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.stored import put
 

@@ -21,9 +21,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from server.persistence.maintenance import HEARTBEAT_SECONDS, LATE_SECONDS
 from server.store import codec, rows
 from server.store.conversations.base import Conversation
+from server.store.errors import PreviousNotFound, RunLost, StoreUnavailable
 from server.store.lists import ListQuery
 from server.store.postgres_listener import LOCKLESS_SECONDS
-from server.store.responses.base import CANCELS, PreviousNotFound, RunLost, StoreUnavailable
+from server.store.responses.base import CANCELS
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from server.store.tables import metadata
