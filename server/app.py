@@ -29,8 +29,9 @@ from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.idempotency import Idempotency
 from server.http.middleware import RequestId
 from server.http.origins import Origins
+from server.http.shared_task import SharedTask
 from server.http.traffic import Traffic
-from server.openapi.document_bytes import Published
+from server.openapi.document_bytes import Description
 from server.persistence.maintenance import Maintenance
 from server.replay.sealing import Sealer
 from server.routes import (
@@ -173,7 +174,7 @@ def create_app(
     app.state.readiness = Readiness(backend, store)
     app.state.metrics = metrics
     app.state.toolbox = toolbox
-    app.state.published = Published()
+    app.state.description = SharedTask[Description]()
     return app
 
 

@@ -1,8 +1,6 @@
 """The document and its page as bytes, made once a process."""
 
-import asyncio
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,20 +35,3 @@ def describe() -> Description:
 
 def _file(content: bytes) -> File:
     return File(content, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
-
-
-class Published:
-    """The description, which one thread makes for all that ask for it.
-
-    make: as `describe`.
-    """
-
-    def __init__(self, make: Callable[[], Description] = describe) -> None:
-        self._make = make
-        self._making: asyncio.Task[Description] | None = None
-
-    async def get(self) -> Description:
-        """The description. A caller that is cancelled does not stop the others."""
-        if self._making is None:
-            self._making = asyncio.create_task(asyncio.to_thread(self._make))
-        return await asyncio.shield(self._making)

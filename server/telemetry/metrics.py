@@ -5,9 +5,7 @@ What ends is counted when it ends. What others count or hold is read when somebo
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
@@ -26,6 +24,7 @@ from server.generation.metering import (
     Observer,
     TurnMeasured,
 )
+from server.http.shared_task import SharedTask
 from server.http.traffic import RequestEnded, Traffic, TrafficObserver
 from server.telemetry import definitions as d
 from server.telemetry import labels
@@ -91,7 +90,9 @@ class Metrics(Observer, TrafficObserver):
         self._requests = self._counter(d.HTTP_REQUESTS)
         self._errors = self._counter(d.HTTP_ERRORS)
         self._watched: _Watched | None = None
-        self._texts: dict[bool, _Text] = {}
+        self._texts = {
+            is_open: SharedTask[tuple[bytes, str]](FRESH_SECONDS) for is_open in (False, True)
+        }
         self._show_zeros()
 
     def _counter(self, definition: d.Definition) -> Counter:
@@ -183,31 +184,19 @@ class Metrics(Observer, TrafficObserver):
         None where it can.
         """
         is_open = _prefers_openmetrics(accept)
-        text = self._texts.get(is_open)
-        if text is None or text.is_stale:
-            write = partial(_write, self._registry, self._state(problems), is_open=is_open)
-            task = asyncio.create_task(asyncio.to_thread(write))
-            text = self._texts[is_open] = _Text(time.monotonic(), task)
-        # Others may wait for it, too.
-        return await asyncio.shield(text.written)
+        written = self._texts[is_open].get(partial(self._written, problems, is_open=is_open))
+        return await asyncio.shield(written)
+
+    async def _written(
+        self, problems: Mapping[str, str | None], *, is_open: bool
+    ) -> tuple[bytes, str]:
+        state = self._state(problems)
+        return await asyncio.to_thread(_write, self._registry, state, is_open=is_open)
 
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}
         watched = [] if self._watched is None else self._watched.collect()
         return [*watched, _gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """The metrics in one format. begun: when they were read, by the monotonic clock."""
-
-    begun: float
-    written: asyncio.Task[tuple[bytes, str]]
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether another one should be written. One that is being written is waited for."""
-        return self.written.done() and time.monotonic() - self.begun >= FRESH_SECONDS
 
 
 class _Watched:

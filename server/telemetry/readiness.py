@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 from adapters.base import Backend
 from adapters.errors import BackendError
+from server.http.shared_task import SharedTask
 from server.store.errors import StoreUnavailable
 from server.store.responses.base import Store
 
@@ -27,10 +28,8 @@ class Readiness:
     def __init__(self, backend: Backend, store: Store) -> None:
         self._backend = backend
         self._store = store
-        self._checks = {
-            "engine": _Latest(self._check_engine),
-            "store": _Latest(self._check_store),
-        }
+        self._checks = {"engine": self._check_engine, "store": self._check_store}
+        self._problems = {part: SharedTask[str | None](FRESH_SECONDS) for part in self._checks}
 
     async def reasons(self) -> Sequence[str]:
         """Why the server cannot take requests; empty if it can. Names no address and no file."""
@@ -39,8 +38,13 @@ class Readiness:
 
     async def problems(self) -> Mapping[str, str | None]:
         """Why `engine` and `store` cannot serve, each None if it can."""
-        results = await asyncio.gather(*(check.result() for check in self._checks.values()))
-        return dict(zip(self._checks, results, strict=True))
+        tasks = {
+            part: self._problems[part].get(partial(_problem, check))
+            for part, check in self._checks.items()
+        }
+        await asyncio.wait(tasks.values(), timeout=CHECK_SECONDS)
+        late = "it does not answer in time"
+        return {part: task.result() if task.done() else late for part, task in tasks.items()}
 
     async def _check_engine(self) -> str | None:
         try:
@@ -57,27 +61,9 @@ class Readiness:
         return None
 
 
-class _Latest:
-    """The latest result of a check, renewed on demand once it is older than `FRESH_SECONDS`."""
-
-    def __init__(self, check: Check) -> None:
-        self._check = check
-        self._task: asyncio.Task[str | None] | None = None
-        self._made = 0.0
-
-    async def result(self) -> str | None:
-        """The result of the check, or a reason that says that it takes too long."""
-        task = self._task
-        if task is None or (task.done() and time.monotonic() - self._made > FRESH_SECONDS):
-            task = self._task = asyncio.create_task(self._make())
-        await asyncio.wait([task], timeout=CHECK_SECONDS)
-        return task.result() if task.done() else "it does not answer in time"
-
-    async def _make(self) -> str | None:
-        try:
-            return await self._check()
-        except Exception:
-            logger.exception("a check of readiness failed")
-            return "its check failed"
-        finally:
-            self._made = time.monotonic()
+async def _problem(check: Check) -> str | None:
+    try:
+        return await check()
+    except Exception:
+        logger.exception("a check of readiness failed")
+        return "its check failed"
