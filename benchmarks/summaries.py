@@ -29,7 +29,7 @@ from harmony.vocab import END
 from server.commands.backends import mask_tokenizer
 from server.errors import APIError
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.summary_model import EngineModel
@@ -76,7 +76,7 @@ class Counting:
 async def use(gateway: Gateway, plan: TurnPlan) -> None:
     """One user, who makes one request after another until cancelled."""
     while True:
-        run = await gateway.start(plan, Counting(), "user")
+        run = await gateway.start(AnswerSpec(plan, Counting(), "user"))
         try:
             await run.wait()
         finally:

@@ -7,7 +7,7 @@ a run whose producer samples and emits wire events; the caller reads the run.
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from adapters.errors import BackendFailed
 from harmony.events import Repair
 from harmony.messages import Channel
 from server.errors import APIError, ServerFailed, engine_down
-from server.generation.admission import Admission
+from server.generation.admission import Admission, Ticket
 from server.generation.answer import Answer, Cancellation, to_api_error
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
 from server.generation.loop import LastEvents, Loop
@@ -38,6 +38,38 @@ logger = logging.getLogger(__name__)
 
 
 P = TypeVar("P", bound=TurnPlan | RawPlan)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSpec:
+    """What one answer is made from.
+
+    plan: the compiled request.
+    outbound: makes the answer's wire events.
+    request_id: names the run, also for the engine and in the log.
+    journal: stores the wire events; None if the answer is not stored.
+    background: whether the run continues without readers.
+    last_events: called when the answer is complete; its events are the last.
+    sessions: those of the request's hosted tools, which are closed when the run ends, or does not
+    start.
+    answered: calls of an earlier answer that the client approved or refused. Approved ones run
+    before the first turn; their results follow the plan's conversation.
+    recorder: records the answer's samplings; None for no record.
+    prompt: that of the plan, if other answers have it, too.
+    prompt_count: that of these answers; None for one alone.
+    """
+
+    plan: TurnPlan | RawPlan
+    outbound: Outbound
+    request_id: str
+    journal: Journal | None = None
+    background: bool = False
+    last_events: LastEvents = tuple
+    sessions: Sequence[ToolSession] = ()
+    answered: Sequence[AnsweredCall] = ()
+    recorder: Recorder | None = None
+    prompt: SharedPrompt | None = None
+    prompt_count: PromptCount | None = None
 
 
 class Gateway:
@@ -78,55 +110,53 @@ class Gateway:
         self._guard = guard
         self._tool_limits = tool_limits
 
-    async def start(
-        self,
-        plan: TurnPlan | RawPlan,
-        outbound: Outbound,
-        request_id: str,
-        *,
-        journal: Journal | None = None,
-        background: bool = False,
-        last_events: LastEvents = tuple,
-        sessions: Sequence[ToolSession] = (),
-        answered: Sequence[AnsweredCall] = (),
-        recorder: Recorder | None = None,
-        prompt: SharedPrompt | None = None,
-        prompt_count: PromptCount | None = None,
-    ) -> Run:
-        """Admit the request and start its run. Raises APIError for errors before sampling.
-
-        last_events: called when the answer is complete; its events are the last. sessions: those of
-        the request's hosted tools, which are closed when the run ends, or does not start.
-        answered: calls of an earlier answer that the client approved or refused. Approved ones run
-        before the first turn; their results follow the plan's conversation.
-        recorder: records the answer's samplings; None for no record. prompt: that of the plan, if
-        other answers have it, too. prompt_count: that of these answers; None for one alone.
-        """
-        meter = Meter(self.tokens, self._observer, prompt=prompt_count)
+    async def start(self, spec: AnswerSpec) -> Run:
+        """Admit the answer and start its run. Raises APIError for errors before sampling."""
+        meter = Meter(self.tokens, self._observer, prompt=spec.prompt_count)
         try:
-            ticket = self.admission.enter(plan.priority, hosted=bool(sessions))
+            ticket = self.admission.enter(spec.plan.priority, hosted=bool(spec.sessions))
             try:
                 await self._check()
-                turn = await self.prepare(plan, request_id, prompt)
-                if journal is not None:
-                    await journal.begin()
+                turn = await self.prepare(spec.plan, spec.request_id, spec.prompt)
+                if spec.journal is not None:
+                    await spec.journal.begin()
             except BaseException as error:
                 _count_failed_start(meter, error)
                 ticket.leave()
                 raise
         except BaseException:
-            await close_sessions(sessions, request_id)
+            await close_sessions(spec.sessions, spec.request_id)
             raise
-        most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
-        calls = HostedCalls(sessions, self._tool_limits, most, request_id, answered, self._observer)
-        summaries = self._summary_events(plan, request_id)
-        loop = Loop(turn, outbound, ticket, calls, last_events, meter, recorder, summaries)
-        reason = partial(self.runs.reason, request_id)
-        cancellation = Cancellation(lambda: self.runs.ending, reason, background)
-        answer = Answer(loop, outbound, calls, meter, cancellation, request_id)
-        run = self.runs.start(answer, request_id, journal=journal, background=background)
+        answer = self._answer(spec, turn, ticket, meter)
+        run = self.runs.start(
+            answer, spec.request_id, journal=spec.journal, background=spec.background
+        )
         run.when_done(ticket.leave)
         return run
+
+    def _answer(self, spec: AnswerSpec, turn: Turn, ticket: Ticket, meter: Meter) -> Answer:
+        """The producer of the answer. turn: the first one. ticket: that of its admission."""
+        calls = HostedCalls(
+            spec.sessions,
+            self._tool_limits,
+            spec.plan.max_tool_calls if isinstance(spec.plan, TurnPlan) else None,
+            spec.request_id,
+            spec.answered,
+            self._observer,
+        )
+        loop = Loop(
+            turn,
+            spec.outbound,
+            ticket,
+            calls,
+            spec.last_events,
+            meter,
+            spec.recorder,
+            self._summary_events(spec.plan, spec.request_id),
+        )
+        reason = partial(self.runs.reason, spec.request_id)
+        cancellation = Cancellation(lambda: self.runs.ending, reason, spec.background)
+        return Answer(loop, spec.outbound, calls, meter, cancellation, spec.request_id)
 
     async def start_empty(
         self, outbound: Outbound, request_id: str, *, journal: Journal | None = None
@@ -163,7 +193,7 @@ class Gateway:
     ) -> Turn:
         """Prepare the plan for the engine. Raises APIError as `turn.prepare` does.
 
-        prompt: as in `start`.
+        prompt: as in AnswerSpec.
         """
         plan = self.limited(plan)
         if isinstance(plan, RawPlan):

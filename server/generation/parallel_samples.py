@@ -6,21 +6,20 @@ Each is admitted, sampled and cancelled like any other request. A single answer 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import NoReturn
 
 from server.errors import APIError
 from server.generation.answer import Reason, stopped
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.loop import LastEvents
 from server.generation.metering import PromptCount
 from server.generation.outbound_protocol import Outbound
-from server.generation.plan import RawPlan, TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
 from server.generation.turn import SharedPrompt
 from server.schemas.fields import invalid
-from server.tools.base import ToolSession
 from server.tools.closing import close_sessions
 
 Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
@@ -28,60 +27,56 @@ Followers = list[AsyncGenerator[Sequence[WireEvent], None]]
 
 async def start(
     gateway: Gateway,
-    plans: Sequence[TurnPlan | RawPlan],
-    outbounds: Sequence[Outbound],
-    request_id: str,
+    choices: Sequence[AnswerSpec],
     last_events: LastEvents,
     *,
     param: str = "n",
     journal: Journal | None = None,
-    sessions: Sequence[Sequence[ToolSession]] = (),
     per_prompt: int | None = None,
 ) -> Run:
-    """Admit and start all choices: a plan and an outbound for each, at least one.
+    """Admit and start all choices, at least one, each with the id of the request.
 
     The prompt of plans with a conversation is rendered once: the plans differ in their seeds, and
     in the declarations of their hosted tools.
     last_events: called when all choices have finished; its events are the last. The run fails with
-    the first choice that fails. param: the request field with the number of choices. sessions: for
-    each plan, those of its hosted tools, as in `Gateway.start`; empty for none. per_prompt: how
-    many plans in a row have the same prompt, whose tokens count once; None for all. Raises APIError
-    for errors that can be found before sampling.
+    the first choice that fails. param: the request field with the number of choices. journal:
+    stores the events of all choices. per_prompt: how many choices in a row have the same prompt,
+    whose tokens count once; None for all. Raises APIError for errors that can be found before
+    sampling.
     """
-    opened = list(sessions) or [()] * len(plans)
-    if len(plans) > gateway.admission.limit:
-        await close_sessions([*chain.from_iterable(opened)], request_id)
+    request_id = choices[0].request_id
+    if len(choices) > gateway.admission.limit:
+        await _close(choices, request_id)
         raise _too_many(param, gateway.admission.limit)
-    if len(plans) == 1:
-        return await gateway.start(
-            plans[0],
-            outbounds[0],
-            request_id,
-            journal=journal,
-            last_events=last_events,
-            sessions=opened[0],
-        )
+    if len(choices) == 1:
+        return await gateway.start(replace(choices[0], journal=journal, last_events=last_events))
     runs: list[Run] = []
     prompt, count = SharedPrompt(), PromptCount()
     try:
-        for index, (plan, outbound) in enumerate(zip(plans, outbounds, strict=True)):
+        for index, choice in enumerate(choices):
             name = f"{request_id}-{index}"
-            # Popped: a run closes its own sessions, whether it starts or not.
-            mine = opened.pop(0)
-            if index % (per_prompt or len(plans)) == 0:
+            if index % (per_prompt or len(choices)) == 0:
                 count = PromptCount()
             run = await gateway.start(
-                plan, outbound, name, sessions=mine, prompt=prompt, prompt_count=count
+                replace(choice, request_id=name, prompt=prompt, prompt_count=count)
             )
             runs.append(run)
         if journal is not None:
             await journal.begin()
     except BaseException:
         _cancel(runs)
-        await close_sessions([*chain.from_iterable(opened)], request_id)
+        # A choice closes its own sessions, whether it starts or not.
+        await _close(choices[len(runs) + 1 :], request_id)
         raise
-    merged = _Merged(runs, last_events, outbounds[0], partial(_reason, gateway.runs, request_id))
+    reason = partial(_reason, gateway.runs, request_id)
+    merged = _Merged(runs, last_events, choices[0].outbound, reason)
     return gateway.runs.start(merged, request_id, journal=journal)
+
+
+async def _close(choices: Sequence[AnswerSpec], request_id: str) -> None:
+    """Close the sessions of choices that are not going to run."""
+    sessions = chain.from_iterable(choice.sessions for choice in choices)
+    await close_sessions(sessions, request_id)
 
 
 def _too_many(param: str, limit: int) -> APIError:

@@ -66,12 +66,12 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     def work(sessions: tuple[Sessions, ...]) -> CompiledChat:
         hosted = opened_tools(entries, sessions[0])
         compiled = _compile(request, context, messages_up_to_call, hosted)
-        if not entries:
-            return compiled
-        plans = tuple(
-            _with_sessions(plan, compiled.tools, opened_tools(entries, each))
-            for plan, each in zip(compiled.plans, sessions, strict=True)
-        )
+        plans = compiled.plans
+        if entries:
+            plans = tuple(
+                _with_sessions(plan, compiled.tools, opened_tools(entries, each))
+                for plan, each in zip(plans, sessions, strict=True)
+            )
         return replace(compiled, plans=plans, sessions=sessions)
 
     makes_grammar = request.tools or request.functions or request.response_format

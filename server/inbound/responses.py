@@ -105,7 +105,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
         restored = restore_turns(resolved, turns_up_to_calls)
         compiled = _compile(request, prior, restored, tools, context)
-        return replace(compiled, sessions=sessions) if entries else compiled
+        return replace(compiled, sessions=sessions)
 
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
     large = [*(one.item for one in stored), *_large_fields(request)]
@@ -154,7 +154,7 @@ async def _with_approvals(compiled: CompiledResponse, context: CompileContext) -
     given = await _over_items(find, earlier, received)
     if not given:
         return compiled
-    answered = await check_responses(given, compiled.sessions[0] if compiled.sessions else ())
+    answered = await check_responses(given, compiled.sessions[0])
     plans = tuple(
         replace(plan, tools=(*plan.tools, *lost_tools(answered, plan.tools)))
         for plan in compiled.plans

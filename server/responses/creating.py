@@ -8,6 +8,7 @@ from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
+from server.generation.gateway import AnswerSpec
 from server.generation.loop import LastEvents
 from server.generation.plan import TurnPlan
 from server.generation.recording import Recorder
@@ -45,7 +46,8 @@ class StartedResponse:
 def _check(request: CreateResponse, context: Context) -> None:
     """Raises InvalidRequest for options that exclude each other, or that the server refuses."""
     if request.background and request.store is False:
-        raise InvalidRequest("A background response is stored.", param="store")
+        problem = "'store' must not be false where 'background' is true."
+        raise InvalidRequest(problem, param="store")
     if request.return_token_ids:
         refuse_if_reasoning_hidden(context.settings, "'return_token_ids'", param="return_token_ids")
     if _is_recorded(request):
@@ -87,7 +89,7 @@ async def create(
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
-    sessions = compiled.sessions[0] if compiled.sessions else ()
+    sessions = compiled.sessions[0]
     outbound = _outbound(context, owner, request, response, plan, compiled)
     started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
@@ -100,7 +102,7 @@ async def create(
     )
     journal_if_stored = journal if response["store"] else None
     if generate:
-        run = await context.gateway.start(
+        spec = AnswerSpec(
             plan,
             outbound,
             response["id"],
@@ -111,6 +113,7 @@ async def create(
             answered=compiled.answered,
             recorder=Recorder() if _is_recorded(request) else None,
         )
+        run = await context.gateway.start(spec)
     else:
         await compiled.close(response["id"])
         run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
@@ -126,7 +129,7 @@ def _outbound(
     compiled: CompiledResponse,
 ) -> ResponsesOutbound:
     """What makes the events of the response. response: the object before its first token."""
-    sessions = compiled.sessions[0] if compiled.sessions else ()
+    sessions = compiled.sessions[0]
     is_json = response["text"]["format"]["type"] != "text"
     include = frozenset(request.include or ())
     return ResponsesOutbound(

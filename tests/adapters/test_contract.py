@@ -31,7 +31,7 @@ from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool
 from server.generation.turn_events import CallEnded, MessageClosed
@@ -304,7 +304,7 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
     recorder, session = Recorder(), Session()
     # A second call is refused, and the turn after it has the answer.
     gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
-    run = await gateway.start(asked, recorder, "r", sessions=[session])
+    run = await gateway.start(AnswerSpec(asked, recorder, "r", sessions=[session]))
     await run.wait()
     (call,) = session.calls
     assert (call.recipient, call.content in code) == ("python", True)
@@ -357,7 +357,7 @@ async def test_grammars_force_the_browser_to_search_open_and_find(
         )
         recorder = Recorder()
         gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))
-        await (await gateway.start(asked, recorder, "r", sessions=[session])).wait()
+        await (await gateway.start(AnswerSpec(asked, recorder, "r", sessions=[session]))).wait()
         results.append(recorder.of(CallEnded)[0])
         closed = recorder.of(MessageClosed)
         assert closed[-1].message.content == cited

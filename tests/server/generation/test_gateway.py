@@ -23,7 +23,7 @@ from server.errors import (
 )
 from server.generation import parallel_samples, turn
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.plan import TurnPlan
 from server.generation.runs import Run, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished
@@ -90,7 +90,7 @@ async def settled(run: Run) -> None:
 
 async def test_a_plan_becomes_a_run_of_wire_events(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start(PLAN, Told(), "r")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
     assert [event async for batch in run.follow() for event in batch] == [
         {"type": "started"},
         {"type": "text", "text": "One"},
@@ -116,7 +116,8 @@ async def test_choices_share_one_rendering_of_their_prompt(
     engine = await start_engine(ANSWER)
     long = Message(Author(Role.USER), "a" * length)
     plans = [TurnPlan(Conversation((long,)), seed=seed) for seed in range(3)]
-    run = await parallel_samples.start(gateway(engine), plans, [Told()] * 3, "r", tuple)
+    choices = [AnswerSpec(plan, Told(), "r") for plan in plans]
+    run = await parallel_samples.start(gateway(engine), choices, tuple)
     await settled(run)
     assert len(rendered) == 1
     assert [request.seed for request in engine.requests] == [0, 1, 2]
@@ -127,13 +128,15 @@ async def test_choices_share_one_rendering_of_their_prompt(
 
 async def test_the_request_id_reaches_the_engine(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
-    await settled(await gateway(engine).start(PLAN, Told(), "resp_1"))
+    await settled(await gateway(engine).start(AnswerSpec(PLAN, Told(), "resp_1")))
     assert [request.request_id for request in engine.requests] == ["resp_1"]
 
 
 async def test_a_journal_gets_every_event(start_engine: StartEngine) -> None:
     journal = Kept()
-    run = await gateway(await start_engine(ANSWER)).start(PLAN, Told(), "r", journal=journal)
+    run = await gateway(await start_engine(ANSWER)).start(
+        AnswerSpec(PLAN, Told(), "r", journal=journal)
+    )
     await settled(run)
     assert kinds(run) == ["started", "text", "text", "finished"]
     assert journal.kinds == ["begun", *kinds(run)]
@@ -147,7 +150,7 @@ async def test_a_dead_engine_is_a_refusal(start_engine: StartEngine) -> None:
     engine.failure = BackendFailed("out of memory")
     gate = gateway(engine)
     with pytest.raises(EngineDown, match="out of memory"):
-        await gate.start(PLAN, Told(), "r")
+        await gate.start(AnswerSpec(PLAN, Told(), "r"))
     assert gate.admission.admitted == 0
 
 
@@ -156,7 +159,7 @@ async def test_a_prompt_too_long_is_a_refusal(start_engine: StartEngine) -> None
     engine.changes["context_length"] = 1
     gate = gateway(engine)
     with pytest.raises(ContextLengthExceeded):
-        await gate.start(PLAN, Told(), "r")
+        await gate.start(AnswerSpec(PLAN, Told(), "r"))
     assert gate.admission.admitted == 0
 
 
@@ -178,7 +181,7 @@ async def test_an_answer_that_cannot_start_has_failed_unless_the_request_is_wron
         engine.changes["context_length"] = 1
     gate = Gateway(engine, Admission(1, 0), observer=observed)
     with pytest.raises((APIError, OSError)) as raised:
-        await gate.start(PLAN, Told(), "r", journal=Full())
+        await gate.start(AnswerSpec(PLAN, Told(), "r", journal=Full()))
     code = getattr(raised.value, "code", "server_error")
     expected = [] if part == "mistake" else [("error", code)]
     assert [(each.reason, each.error) for each in observed.answers] == expected
@@ -186,9 +189,9 @@ async def test_an_answer_that_cannot_start_has_failed_unless_the_request_is_wron
 
 async def test_a_full_queue_is_a_refusal(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
-    runs = [await gate.start(PLAN, Told(), name) for name in "ab"]
+    runs = [await gate.start(AnswerSpec(PLAN, Told(), name)) for name in "ab"]
     with pytest.raises(RateLimited) as refusal:
-        await gate.start(PLAN, Told(), "r")
+        await gate.start(AnswerSpec(PLAN, Told(), "r"))
     assert refusal.value.headers == {"Retry-After": "1"}
     await gate.runs.close()
     await asyncio.gather(*map(settled, runs))
@@ -202,7 +205,9 @@ async def test_leaving_while_the_prompt_is_prepared_gives_the_place_back(
     gate = Gateway(await start_engine(ANSWER), Admission(4, 4), observer=observed)
     # A short one is prepared at once.
     long = Message(Author(Role.USER), "a" * threads.MOST_SMALL)
-    starting = asyncio.create_task(gate.start(TurnPlan(Conversation((long,))), Told(), "r"))
+    starting = asyncio.create_task(
+        gate.start(AnswerSpec(TurnPlan(Conversation((long,))), Told(), "r"))
+    )
     await asyncio.sleep(0)
     assert gate.admission.admitted == 1
     starting.cancel()
@@ -234,15 +239,15 @@ async def test_an_answer_without_a_token_that_cannot_be_stored_fails(
 async def test_waiting_requests_run_in_the_order_they_came(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
     gate = gateway(engine, running=1, waiting=3)
-    runs = [await gate.start(PLAN, Told(), str(number)) for number in range(4)]
+    runs = [await gate.start(AnswerSpec(PLAN, Told(), str(number))) for number in range(4)]
     await asyncio.gather(*map(settled, runs))
     assert [request.request_id for request in engine.requests] == ["0", "1", "2", "3"]
 
 
 async def test_a_waiting_request_has_begun_for_its_client(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
-    await gate.start(PLAN, Told(), "running")
-    waiting = await gate.start(PLAN, Told(), "waiting")
+    await gate.start(AnswerSpec(PLAN, Told(), "running"))
+    waiting = await gate.start(AnswerSpec(PLAN, Told(), "waiting"))
     async with aclosing(waiting.follow()) as events:
         assert await anext(events) == [{"type": "started"}]
     await gate.runs.close()
@@ -251,8 +256,8 @@ async def test_a_waiting_request_has_begun_for_its_client(start_engine: StartEng
 async def test_leaving_while_waiting_never_reaches_the_engine(start_engine: StartEngine) -> None:
     engine = await start_engine(SLOW)
     gate = gateway(engine, running=1, waiting=1)
-    await gate.start(PLAN, Told(), "first")
-    waiting = await gate.start(PLAN, Told(), "second")
+    await gate.start(AnswerSpec(PLAN, Told(), "first"))
+    waiting = await gate.start(AnswerSpec(PLAN, Told(), "second"))
     async with aclosing(waiting.follow()) as events:
         await anext(events)
     await settled(waiting)
@@ -269,7 +274,7 @@ async def test_the_last_follower_to_leave_frees_slot_and_engine(start_engine: St
     engine = await start_engine(SLOW)
     gate = gateway(engine)
     journal = Kept()
-    run = await gate.start(PLAN, Told(), "r", journal=journal)
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r", journal=journal))
     async with aclosing(run.follow()) as events:
         await anext(events)
         await until(lambda: engine.open == 1)
@@ -282,7 +287,7 @@ async def test_a_run_that_nobody_follows_ends_and_leaves_the_queue(
     start_engine: StartEngine,
 ) -> None:
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start(PLAN, Told(), "r")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
     await settled(run)
     assert kinds(run)[-1] == "finished"
     assert gate.admission.admitted == 0
@@ -290,7 +295,7 @@ async def test_a_run_that_nobody_follows_ends_and_leaves_the_queue(
 
 async def test_a_background_run_goes_on_without_followers(start_engine: StartEngine) -> None:
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start(PLAN, Told(), "r", background=True)
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r", background=True))
     async with aclosing(run.follow()) as events:
         await anext(events)
     await settled(run)
@@ -300,7 +305,8 @@ async def test_a_background_run_goes_on_without_followers(start_engine: StartEng
 async def test_shutting_down_ends_all_runs(start_engine: StartEngine) -> None:
     engine = await start_engine(SLOW)
     gate = gateway(engine)
-    runs = [await gate.start(PLAN, Told(), str(n), background=bool(n)) for n in range(2)]
+    specs = [AnswerSpec(PLAN, Told(), str(n), background=bool(n)) for n in range(2)]
+    runs = [await gate.start(spec) for spec in specs]
     await gate.runs.close()
     await asyncio.gather(*map(settled, runs))
     # The background run was not cancelled.
@@ -316,7 +322,7 @@ async def test_an_answer_without_a_cancelled_state_fails_when_the_server_stops(
             return []
 
     gate = gateway(await start_engine(SLOW), running=1)
-    running, waiting = [await gate.start(PLAN, Wordless(), name) for name in "ab"]
+    running, waiting = [await gate.start(AnswerSpec(PLAN, Wordless(), name)) for name in "ab"]
     await gate.runs.close()
     for run in (running, waiting):
         await settled(run)
@@ -327,7 +333,7 @@ async def test_an_answer_without_a_cancelled_state_fails_when_the_server_stops(
 async def test_an_answer_may_be_ended_for_a_reason(start_engine: StartEngine) -> None:
     engine = await start_engine(SLOW)
     gate = gateway(engine)
-    run = await gate.start(PLAN, Told(), "r")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
     await until(lambda: engine.open == 1)
     reason = ClientTooSlow(1)
     run.cancel(reason)
@@ -345,7 +351,7 @@ async def test_an_engine_that_breaks_ends_the_answer_with_its_error(
     engine = await start_engine(ANSWER)
     engine.breaks = BackendFailed("no line for 'A secret question'")
     gate = gateway(engine)
-    run = await gate.start(PLAN, Told(), "resp_1")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "resp_1"))
     await settled(run)
     assert run.events[-1] == {"type": "failed", "code": "server_error"}
     assert isinstance(run.error, ServerFailed)
@@ -361,7 +367,7 @@ async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) ->
             for chunk in ():
                 yield chunk
 
-    run = await gateway(Silent(await start_engine(ANSWER))).start(PLAN, Told(), "r")
+    run = await gateway(Silent(await start_engine(ANSWER))).start(AnswerSpec(PLAN, Told(), "r"))
     await settled(run)
     assert isinstance(run.error, ServerFailed)
     assert "without a finish reason" in run.error.message
@@ -370,7 +376,7 @@ async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) ->
 async def test_the_engines_refusal_names_the_clients_field(start_engine: StartEngine) -> None:
     engine = await start_engine(ANSWER)
     engine.breaks = ContextTooLong(9, 8)
-    run = await gateway(engine).start(PLAN, Told(), "r")
+    run = await gateway(engine).start(AnswerSpec(PLAN, Told(), "r"))
     await settled(run)
     assert isinstance(run.error, ContextLengthExceeded)
     assert run.error.param == "input"
@@ -378,7 +384,7 @@ async def test_the_engines_refusal_names_the_clients_field(start_engine: StartEn
 
 async def test_a_stop_string_frees_the_engine(start_engine: StartEngine) -> None:
     engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
-    run = await gateway(engine).start(replace(PLAN, stop=("One",)), Told(), "r")
+    run = await gateway(engine).start(AnswerSpec(replace(PLAN, stop=("One",)), Told(), "r"))
     await settled(run)
     assert (kinds(run), engine.open) == (["started", "finished"], 0)
 
@@ -391,7 +397,7 @@ async def test_the_last_text_is_sent_before_the_end_is_stored(start_engine: Star
             await super().write(events, show)
 
     engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 100})
-    run = await gateway(engine).start(PLAN, Told(), "r", journal=Stuck())
+    run = await gateway(engine).start(AnswerSpec(PLAN, Told(), "r", journal=Stuck()))
     await settled(run)
     assert kinds(run)[:2] == ["started", "text"]
 
@@ -399,7 +405,7 @@ async def test_the_last_text_is_sent_before_the_end_is_stored(start_engine: Star
 async def test_the_last_events_of_all_end_the_answer(start_engine: StartEngine) -> None:
     asked: list[WireEvent] = [{"type": "last"}]
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start(PLAN, Told(), "r", last_events=lambda: asked)
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r", last_events=lambda: asked))
     await settled(run)
     assert kinds(run) == ["started", "text", "text", "finished", "last"]
 
@@ -409,7 +415,7 @@ async def test_errors_of_the_client_are_not_logged(
 ) -> None:
     outbound = Told()
     outbound.broken = RateLimited("later")
-    run = await gateway(await start_engine(ANSWER)).start(PLAN, outbound, "r")
+    run = await gateway(await start_engine(ANSWER)).start(AnswerSpec(PLAN, outbound, "r"))
     await settled(run)
     assert kinds(run) == ["started", "failed"]
     assert caplog.records == []
@@ -421,7 +427,7 @@ async def test_a_bug_ends_the_answer_as_the_servers_error(
     outbound = Told()
     outbound.broken = ValueError("a bug")
     gate = gateway(await start_engine(ANSWER))
-    run = await gate.start(PLAN, outbound, "resp_1")
+    run = await gate.start(AnswerSpec(PLAN, outbound, "resp_1"))
     await settled(run)
     assert run.events[-1] == {"type": "failed", "code": "server_error"}
     assert run.error is not None
@@ -440,10 +446,10 @@ async def test_a_lower_priority_is_served_before_those_who_wait_longer(
 ) -> None:
     engine = await start_engine({**SLOW, "prompt_contains": "secret"}, ANSWER)
     gate = gateway(engine, running=1)
-    first = await gate.start(PLAN, Told(), "first")
+    first = await gate.start(AnswerSpec(PLAN, Told(), "first"))
     other = TurnPlan(Conversation((Message(Author(Role.USER), "Another"),)))
-    late = await gate.start(replace(other, priority=5), Told(), "late")
-    early = await gate.start(replace(other, priority=-5), Told(), "early")
+    late = await gate.start(AnswerSpec(replace(other, priority=5), Told(), "late"))
+    early = await gate.start(AnswerSpec(replace(other, priority=-5), Told(), "early"))
     first.cancel()
     await asyncio.gather(*map(settled, (first, late, early)))
     assert [request.request_id for request in engine.requests] == ["first", "early", "late"]
@@ -453,10 +459,10 @@ async def test_a_request_that_is_evicted_gets_a_429(
     start_engine: StartEngine,
 ) -> None:
     gate = gateway(await start_engine(SLOW), running=1, waiting=1)
-    first = await gate.start(PLAN, Told(), "first")
-    late = await gate.start(replace(PLAN, priority=1), Told(), "late")
+    first = await gate.start(AnswerSpec(PLAN, Told(), "first"))
+    late = await gate.start(AnswerSpec(replace(PLAN, priority=1), Told(), "late"))
     await until(lambda: kinds(late) == ["started"])
-    early = await gate.start(PLAN, Told(), "early")
+    early = await gate.start(AnswerSpec(PLAN, Told(), "early"))
     await settled(late)
     assert isinstance(late.error, RateLimited)
     assert late.events[-1] == {"type": "failed", "code": "rate_limit_exceeded"}
@@ -494,7 +500,7 @@ async def test_leaving_after_the_last_event_does_not_cancel_the_answer(
 ) -> None:
     engine = Lingering(await start_engine(ANSWER))
     gate = gateway(engine)
-    run = await gate.start(PLAN, Told(), "r")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
     async with aclosing(run.follow()) as events:
         async for batch in events:
             if batch[-1]["type"] == "finished":
@@ -509,7 +515,7 @@ async def test_an_error_after_the_last_event_is_logged_alone(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = gateway(Lingering(await start_engine(ANSWER), ValueError("a bug")))
-    run = await gate.start(PLAN, Told(), "r")
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
     await settled(run)
     assert (kinds(run)[-1], run.error) == ("finished", None)
     assert len(caplog.records) == 1

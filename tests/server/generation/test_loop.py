@@ -27,7 +27,7 @@ from harmony.tokenizer import decode, encode_with_control
 from server.errors import APIError, RateLimited
 from server.generation import hosted_calls, recording
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import Run
@@ -67,7 +67,7 @@ async def start(
 ) -> tuple[Run, Recorder]:
     recorder = Recorder()
     run = await gate.start(
-        asked or plan(QUESTION), recorder, new_id("r"), sessions=sessions, **options
+        AnswerSpec(asked or plan(QUESTION), recorder, new_id("r"), sessions=sessions, **options)
     )
     return run, recorder
 
@@ -572,7 +572,7 @@ async def test_a_hundred_answers_that_wait_for_tools_hold_no_slot(
         await start(gate, [Session()])
     recorder = Recorder()
     plain = TurnPlan(plan(Message(Author(Role.USER), "plain")).conversation)
-    run = await gate.start(plain, recorder, "plain")
+    run = await gate.start(AnswerSpec(plain, recorder, "plain"))
     await run.wait()
     assert recorder.text == "Done."
     await gate.runs.close()

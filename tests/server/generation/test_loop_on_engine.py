@@ -12,7 +12,7 @@ from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.hosted_calls import ToolLimits
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
@@ -56,7 +56,7 @@ async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None
     await engine.start()
     try:
         gateway = Gateway(engine, Admission(1, 1), tool_limits=ToolLimits(rounds=CALLS))
-        run = await gateway.start(asked, recorder, "r", sessions=[session])
+        run = await gateway.start(AnswerSpec(asked, recorder, "r", sessions=[session]))
         await run.wait()
     finally:
         await engine.stop()

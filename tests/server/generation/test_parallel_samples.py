@@ -9,10 +9,9 @@ import pytest
 from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
 from server.generation import parallel_samples
 from server.generation.admission import Admission
+from server.generation.gateway import AnswerSpec
 from server.generation.loop import LastEvents
-from server.generation.plan import TurnPlan
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
-from server.generation.turn import SharedPrompt
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
 
 
@@ -64,24 +63,13 @@ class Gateway:
         self.turns: list[Turn] = []
         self._room = room
 
-    async def start(
-        self,
-        plan: TurnPlan,
-        outbound: Any,
-        request_id: str,
-        *,
-        journal: Journal | None = None,
-        last_events: LastEvents = tuple,
-        sessions: Sequence[Any] = (),
-        prompt: SharedPrompt | None = None,
-        prompt_count: Any = None,
-    ) -> Run:
+    async def start(self, spec: AnswerSpec) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")
-        self.turns.append(Turn(outbound, last_events))
-        if journal is not None:
-            await journal.begin()
-        return self.runs.start(self.turns[-1], request_id, journal=journal)
+        self.turns.append(Turn(spec.outbound, spec.last_events))
+        if spec.journal is not None:
+            await spec.journal.begin()
+        return self.runs.start(self.turns[-1], spec.request_id, journal=spec.journal)
 
 
 class Outbound:
@@ -121,10 +109,10 @@ class Kept:
 
 
 async def begin(gateway: Any, count: int, journal: Journal | None = None) -> Run:
-    plans: Any = [None] * count
-    outbounds = [Outbound(index) for index in range(count)]
+    plan: Any = None
+    choices = [AnswerSpec(plan, Outbound(index), "id") for index in range(count)]
     return await parallel_samples.start(
-        gateway, plans, outbounds, "id", lambda: [{"text": "last"}], journal=journal
+        gateway, choices, lambda: [{"text": "last"}], journal=journal
     )
 
 

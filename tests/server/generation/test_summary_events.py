@@ -9,7 +9,7 @@ import pytest
 
 from harmony.messages import Author, DeveloperContent, Message, Role
 from server.generation.admission import Admission
-from server.generation.gateway import Gateway
+from server.generation.gateway import AnswerSpec, Gateway
 from server.generation.runs import Run
 from server.generation.turn_events import (
     MessageClosed,
@@ -58,7 +58,7 @@ async def start(gate: Gateway, *messages: Message, **fields: Any) -> tuple[Run, 
     recorder = Recorder()
     sessions = fields.pop("sessions", ())
     asked = replace(plan(*(messages or (QUESTION,))), **{"summary": "auto", **fields})
-    return await gate.start(asked, recorder, new_id("r"), sessions=sessions), recorder
+    return await gate.start(AnswerSpec(asked, recorder, new_id("r"), sessions=sessions)), recorder
 
 
 def text_of(recorder: Recorder) -> str:

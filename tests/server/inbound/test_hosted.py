@@ -168,7 +168,7 @@ async def test_an_mcp_server_has_the_time_limit_of_its_label(
 async def test_a_request_without_hosted_tools_opens_no_session() -> None:
     tool = Calculator()
     request = await compiled(tool, tools=[F])
-    assert (request.sessions, tool.opened) == ((), [])
+    assert (request.sessions, tool.opened) == (((),), [])
 
 
 def stored(**fields: Any) -> StoredResponse:
@@ -246,6 +246,11 @@ async def test_an_error_names_the_field(fields: Any, param: str, code: str | Non
     error = await refused(Calculator(), Library(), Servers(), **fields)
     assert error.param == param
     assert code in (None, error.code)
+
+
+async def test_a_tool_that_is_named_twice_is_named_as_the_request_names_it() -> None:
+    error = await refused(Calculator(), tools=[CODE, CODE])
+    assert "the tool of 'code_interpreter' is named twice" in error.message
 
 
 async def test_an_error_closes_the_sessions() -> None:
