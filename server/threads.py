@@ -42,9 +42,9 @@ MOST_EVENTS = 500
 
 _VALUE = 32  # what a value in a list or an object costs beside its text, in characters
 
-_THREADS = 80
+_THREADS = 84
 """The most threads, with those that wait for a grammar: up to 12 for its compilation, 64 for one of
-the same text. Threads are made when they are needed."""
+the same text. The others compute. Threads are made when they are needed."""
 
 _pool = ThreadPoolExecutor(_THREADS, "compute")
 _here = threading.local()

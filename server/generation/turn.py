@@ -345,18 +345,9 @@ def _fit(
 
 
 def _scoped(plan: TurnPlan, info: BackendInfo) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
-    """As `_scope_to_final`, for an engine with these properties."""
+    """The parameters for every token, and the phases in which the plan's own parameters apply."""
     leaky = plan.answer_grammar is not None and "structure" not in info.features
-    return _scope_to_final(plan, split=leaky and "phases" in info.features)
-
-
-def _scope_to_final(
-    plan: TurnPlan, *, split: bool
-) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
-    """The parameters for every token, and the phases in which the plan's own parameters apply.
-
-    split: whether the answer needs a phase in any case, for its grammar.
-    """
+    split = leaky and "phases" in info.features
     scoped = plan.sampling
     unscoped = replace(
         scoped,

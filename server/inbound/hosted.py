@@ -77,9 +77,7 @@ def _declared_name(entry: HostedEntry) -> str:
     return entry.tool.name if label is None else f"{entry.tool.name}.{label}"
 
 
-def hosted_entries(
-    value: Any, tools: Mapping[str, HostedTool], param: str = "tools"
-) -> tuple[HostedEntry, ...]:
+def hosted_entries(value: Any, tools: Mapping[str, HostedTool]) -> tuple[HostedEntry, ...]:
     """The entries of a request's `tools` that name hosted tools; null has none.
 
     tools: the server's hosted tools, by the types that name them. Other kinds of entries are not
@@ -87,8 +85,8 @@ def hosted_entries(
     """
     if value is None or not tools:
         return ()
-    items = enumerate(array(value, param, MAX_TOOLS))
-    return tuple(_entries(((f"{param}.{index}", item) for index, item in items), tools))
+    items = enumerate(array(value, "tools", MAX_TOOLS))
+    return tuple(_entries(((f"tools.{index}", item) for index, item in items), tools))
 
 
 def _entries(

@@ -111,7 +111,7 @@ def effective_tier(priority: int | None, service_tier: str | None) -> str:
     return service_tier if priority is None and service_tier in _TIERS else "default"
 
 
-def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
+def read_stop(value: Any) -> tuple[str, ...]:
     """The stop strings, from a string or an array of strings; null is none.
 
     Raises InvalidRequest for more than four, and for one that is empty or too long.
@@ -119,12 +119,12 @@ def read_stop(value: Any, param: str = "stop") -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, str | list):
-        raise invalid(param, "expected a string or an array of strings", "invalid_type")
+        raise invalid("stop", "expected a string or an array of strings", "invalid_type")
     stops = [value] if isinstance(value, str) else value
     if len(stops) > MAX_STOPS:
-        raise invalid(param, f"expected at most {MAX_STOPS} stop strings")
+        raise invalid("stop", f"expected at most {MAX_STOPS} stop strings")
     for index, stop in enumerate(stops):
-        where = param if isinstance(value, str) else f"{param}.{index}"
+        where = "stop" if isinstance(value, str) else f"stop.{index}"
         if not string(stop, where):
             raise invalid(where, "a stop string must not be empty")
         if len(stop) > MAX_STOP_LENGTH:
@@ -177,16 +177,14 @@ def read_reasoning(
     return Reasoning(level, limit, hidden, param)
 
 
-def read_summary(
-    value: Any, when: SummariesWhen, *, is_given: bool, param: str = "reasoning.summary"
-) -> Detail | None:
+def read_summary(value: Any, when: SummariesWhen, *, is_given: bool) -> Detail | None:
     """How long the summaries of the answer's reasoning are, None for no summaries.
 
     value: the request's field, null for no summaries. is_given: whether the request has it.
     Raises InvalidRequest for an unknown value.
     """
     if value is not None and not (isinstance(value, str) and value in _DETAILS):
-        raise invalid(param, f"expected one of {', '.join(_DETAILS)}")
+        raise invalid("reasoning.summary", f"expected one of {', '.join(_DETAILS)}")
     if when == "never":
         return None
     return _DETAILS.get(value) if is_given or when == "requested" else "auto"

@@ -13,7 +13,7 @@ from server.schemas.fields import invalid
 
 
 def read_prompts(
-    value: Any, context_length: int, param: str = "prompt", *, control_tokens: bool = False
+    value: Any, context_length: int, *, control_tokens: bool = False
 ) -> list[tuple[int, ...]]:
     """The token ids of each prompt. Long text takes seconds: call it off the event loop.
 
@@ -36,12 +36,12 @@ def read_prompts(
         return ids
 
     if isinstance(value, str) or _is_ids(value):
-        return [read(value, param)]
+        return [read(value, "prompt")]
     if not isinstance(value, list) or not value:
-        raise invalid(param, "expected a string, an array of token ids, or an array of these")
+        raise invalid("prompt", "expected a string, an array of token ids, or an array of these")
     if len(value) > MAX_CHOICES:
-        raise invalid(param, f"expected at most {MAX_CHOICES} prompts")
-    return [read(each, f"{param}.{index}") for index, each in enumerate(value)]
+        raise invalid("prompt", f"expected at most {MAX_CHOICES} prompts")
+    return [read(each, f"prompt.{index}") for index, each in enumerate(value)]
 
 
 def read_ids(value: Any, param: str) -> tuple[int, ...]:

@@ -71,16 +71,14 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     return items
 
 
-def refuse_long_history(
-    items: Sequence[Item], history: Sequence[StoredItem], param: str = "input"
-) -> None:
+def refuse_long_history(items: Sequence[Item], history: Sequence[StoredItem]) -> None:
     """Raises InvalidRequest for items that make a conversation longer than `MAX_HISTORY`.
 
     items: the request's. history: those that the request continues.
     """
     if len(history) + len(items) > MAX_HISTORY:
         problem = f"with it the conversation would have more than {MAX_HISTORY} items"
-        raise invalid(param, problem, "conversation_too_long")
+        raise invalid("input", problem, "conversation_too_long")
 
 
 def refuse_equal_ids(

@@ -8,7 +8,6 @@ from typing import Any
 
 from harmony import names
 from harmony.messages import Author, Channel, Message, Role
-from server.errors import InvalidRequest
 from server.replay.chat_turns import client_calls, restore_turn
 from server.replay.content import text_of
 from server.replay.conversation import developer
@@ -45,7 +44,6 @@ def call_ids(value: Any) -> list[str]:
 
 def read_messages(
     value: Any,
-    param: str = "messages",
     *,
     messages_up_to_call: MessagesUpToCall = NO_CALLS,
     unseal: Unseal = refuse_seal,
@@ -58,19 +56,15 @@ def read_messages(
     and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
     text_is_summary: as in `reasoning_of`. json_content: as in `restore_turn`.
     """
-    received = array(value, param)
+    received = array(value, "messages")
     if not received:
-        raise InvalidRequest(
-            f"Invalid value for '{param}': expected at least one message.",
-            param=param,
-            code="missing_messages",
-        )
-    checked = [mapping(message, f"{param}.{index}") for index, message in enumerate(received)]
+        raise invalid("messages", "expected at least one message", "missing_messages")
+    checked = [mapping(message, f"messages.{index}") for index, message in enumerate(received)]
     before_call = before_calls(checked, is_user=_is_user, is_call=_has_call)
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, message in enumerate(checked):
-        where = f"{param}.{index}"
+        where = f"messages.{index}"
         match message.get("role"):
             case "system" | "developer":
                 messages.append(developer(text_of(message.get("content"), f"{where}.content")))

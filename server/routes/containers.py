@@ -13,7 +13,7 @@ from server.http.answers.content import stream_response
 from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.http.bodies.multipart import is_multipart, read_form
-from server.inbound.paging import read_filter, read_paging
+from server.inbound.queries import read_filter, read_paging
 from server.outbound.listing import list_object, paginate
 from server.schemas.base import note_unknown
 from server.schemas.containers import AddContainerFile, CreateContainer

@@ -19,7 +19,7 @@ from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound.options import today
-from server.inbound.paging import read_paging
+from server.inbound.queries import read_paging
 from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import listed
 from server.outbound.raw_reasoning import redaction_for

@@ -12,7 +12,7 @@ from server.http.answers.answer import json_response
 from server.http.answers.content import file_response
 from server.http.authentication import owner_of
 from server.http.bodies.multipart import read_form
-from server.inbound.paging import read_filter, read_paging
+from server.inbound.queries import read_filter, read_paging
 from server.outbound.listing import list_object
 from server.schemas.files import read_lifetime, read_purpose
 from server.store.files.library import FileInfo, FileLibrary

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,10 +21,10 @@ from server.http.bodies import json_body
 from server.http.request_state import state_of
 from server.ids import new_id
 from server.inbound import chat, responses
+from server.inbound.queries import read_boolean
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.token_bytes import hexadecimal
 from server.schemas.chat import CreateChatCompletion
-from server.schemas.fields import invalid
 from server.schemas.responses import CreateResponse
 
 router = APIRouter()
@@ -62,7 +61,7 @@ async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
 
     Raises InvalidRequest for a `return_token_bytes` that is no boolean.
     """
-    wants_bytes = _boolean(request.query_params, "return_token_bytes")
+    wants_bytes = read_boolean(request.query_params, "return_token_bytes")
     generation = (await context_of(request).gateway.prepare(plan, new_id("render"))).request
     size = threads.size_of(list(generation.prompt_token_ids))
     prompt = {
@@ -77,12 +76,3 @@ async def _prompt(request: Request, plan: TurnPlan) -> dict[str, Any]:
         encoded = partial(hexadecimal, generation.prompt_token_ids)
         prompt["token_bytes"] = await threads.run(encoded, size)
     return prompt
-
-
-def _boolean(query: QueryParams, name: str) -> bool:
-    match query.get(name, "false"):
-        case "true":
-            return True
-        case "false":
-            return False
-    raise invalid(name, "expected 'true' or 'false'")

@@ -14,7 +14,7 @@ from server.errors import NotFound
 from server.http.answers.answer import json_response
 from server.http.authentication import owner_of
 from server.http.bodies import json_body
-from server.inbound.paging import read_filter, read_metadata, read_paging
+from server.inbound.queries import read_filter, read_metadata, read_paging
 from server.outbound.listing import list_object, paginate
 from server.outbound.raw_reasoning import redaction_for
 from server.outbound.redacted import redacted_completion, redacted_message

@@ -19,7 +19,7 @@ from server.generation.runs import WireEvent
 from server.http.answers import sse
 from server.http.answers.answer import json_response
 from server.http.authentication import owner_of
-from server.inbound.paging import read_paging
+from server.inbound.queries import read_boolean, read_paging
 from server.outbound.event_bytes import named
 from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import LISTED_FIELDS, listed
@@ -32,12 +32,14 @@ from server.persistence.stored_stream import (
     wait_until_ended,
 )
 from server.responses.stored_record import rendered_record
-from server.schemas.fields import invalid
+from server.schemas.fields import digits, invalid
 from server.schemas.responses import RECORD
 from server.store.lists import Page
 from server.store.responses.base import UNFINISHED
 
 router = APIRouter(prefix="/v1/responses")
+
+_MOST_SEQUENCE_NUMBER = 999_999_999
 
 
 @router.get("")
@@ -159,23 +161,15 @@ async def _with_record(request: Request, response: dict[str, Any]) -> dict[str, 
 
 def _first_position(query: QueryParams) -> int | None:
     """The position of the first event to send; None if the query asks for no stream."""
-    match query.get("stream", "false"):
-        case "true":
-            return _sequence_number(query.get("starting_after")) + 1
-        case "false":
-            if "starting_after" in query:
-                raise invalid("starting_after", "it goes with stream=true")
-            return None
-    raise invalid("stream", "expected 'true' or 'false'")
-
-
-def _sequence_number(value: str | None) -> int:
-    """The sequence number in `starting_after`; -1 without one."""
-    if value is None:
-        return -1
-    if not (value.isascii() and value.isdecimal() and len(value) < 10):
+    is_stream, after = read_boolean(query, "stream"), query.get("starting_after")
+    if after is None:
+        return 0 if is_stream else None
+    if not is_stream:
+        raise invalid("starting_after", "it goes with stream=true")
+    number = digits(after, _MOST_SEQUENCE_NUMBER)
+    if number is None:
         raise invalid("starting_after", "expected the sequence number of an event")
-    return int(value)
+    return number + 1
 
 
 def _not_found(response_id: str) -> NotFound:

@@ -1,7 +1,7 @@
 """What the playground needs beside the API: HTML of Markdown, and messages of pasted harmony."""
 
-import asyncio
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from server.outbound.token_bytes import hexadecimal
 from server.schemas.fields import array, invalid
 from server.schemas.limits import MAX_IDS
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
+from server.threads import Slots
 from server.web.highlighting import Highlighter
 from server.web.markup import render
 from server.web.masks import GrammarError, permitted
@@ -27,11 +28,11 @@ colours of code have a time limit of their own."""
 MAX_MESSAGES = 16_384
 """Messages of pasted harmony: half a second of work."""
 
-_rendering = asyncio.Semaphore(2)
+_rendering = Slots(2)
 """Requests that render at once: the work holds the interpreter, and streams share it."""
-_parsing = asyncio.Semaphore(2)
+_parsing = Slots(2)
 """Requests that parse harmony at once, for the same reason."""
-_following = asyncio.Semaphore(1)
+_following = Slots(1)
 """Requests that follow a grammar at once."""
 
 
@@ -39,8 +40,7 @@ async def rendered_blocks(body: RenderBlocks) -> Response:
     """The HTML of each block, made on a thread. Raises InvalidRequest for too much text."""
     if sum(map(len, body.blocks)) > MAX_CHARACTERS:
         raise invalid("blocks", f"expected at most {MAX_CHARACTERS} characters")
-    async with _rendering:
-        return await asyncio.to_thread(_rendered, body.blocks)
+    return await _rendering.run(partial(_rendered, body.blocks))
 
 
 async def parsed_harmony(body: ParseHarmony) -> Response:
@@ -48,14 +48,12 @@ async def parsed_harmony(body: ParseHarmony) -> Response:
 
     Raises InvalidRequest.
     """
-    async with _parsing:
-        return await asyncio.to_thread(_parsed, body)
+    return await _parsing.run(partial(_parsed, body))
 
 
 async def counted_permitted(body: CountPermitted) -> Response:
     """How many tokens the grammar permits at each place. Raises InvalidRequest."""
-    async with _following:
-        return await asyncio.to_thread(_permitted, body)
+    return await _following.run(partial(_permitted, body))
 
 
 def _rendered(blocks: Sequence[str]) -> Response:

@@ -144,17 +144,17 @@ class FileLibrary:
             raise _not_found(file_id, param)
         return file
 
-    async def open(self, owner: str, file_id: str, *, param: str = "file_id") -> BinaryIO:
+    async def open(self, owner: str, file_id: str) -> BinaryIO:
         """The content of the owner's file, which stays readable if the file is deleted meanwhile.
 
-        The caller closes it. Raises NotFound for `param`, and Unavailable where the disk fails.
+        The caller closes it. Raises NotFound, and Unavailable where the disk fails.
         """
-        file = await self.get(owner, file_id, param=param)
+        file = await self.get(owner, file_id)
         with _disk():
             content = await asyncio.to_thread(self._folder.open, file.id)
         if content is None:
             logger.warning("the content of %s is missing in the folder of files", file.id)
-            raise _not_found(file_id, param)
+            raise _not_found(file_id, "file_id")
         return content
 
     async def list(

@@ -6,6 +6,7 @@ It needs the extra `mcp`.
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -74,17 +75,13 @@ def http_client(
     )
 
 
-_contexts: list[ssl.SSLContext] = []
-
-
+@cache
 def _ssl_context() -> ssl.SSLContext:
     """The one context of the process: it takes 20 ms to read the certificates.
 
     `SSL_CERT_FILE` and `SSL_CERT_DIR` name the operator's own authorities.
     """
-    if not _contexts:
-        _contexts.append(httpx2.create_ssl_context())
-    return _contexts[0]
+    return httpx2.create_ssl_context()
 
 
 class _LimitedTransport(httpx2.AsyncBaseTransport):

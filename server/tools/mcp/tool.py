@@ -66,6 +66,9 @@ class McpTool:
     which is closed when the tool stops.
     """
 
+    name = NAME
+    types = frozenset({"mcp"})
+
     def __init__(
         self,
         servers: Mapping[str, Server],
@@ -81,16 +84,6 @@ class McpTool:
         self._opening = asyncio.Lock()
         self._running = False
         self._problem: str | None = None
-
-    @property
-    def name(self) -> str:
-        """See `HostedTool`."""
-        return NAME
-
-    @property
-    def types(self) -> frozenset[str]:
-        """See `HostedTool`."""
-        return frozenset({"mcp"})
 
     @property
     def problem(self) -> str | None:

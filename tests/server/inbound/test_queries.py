@@ -2,7 +2,13 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from server.errors import InvalidRequest
-from server.inbound.paging import DEFAULT_LIMIT, read_filter, read_metadata, read_paging
+from server.inbound.queries import (
+    DEFAULT_LIMIT,
+    read_boolean,
+    read_filter,
+    read_metadata,
+    read_paging,
+)
 from server.store.lists import ListQuery
 
 
@@ -10,6 +16,14 @@ def test_missing_parameters_have_the_lists_defaults() -> None:
     assert read_paging(QueryParams(), order="desc") == ListQuery(DEFAULT_LIMIT, "desc", None)
     query = QueryParams({"limit": "100", "order": "asc", "after": "item"})
     assert read_paging(query, order="desc") == ListQuery(100, "asc", "item")
+
+
+def test_a_boolean_is_false_unless_it_is_true() -> None:
+    query = QueryParams({"a": "true", "b": "false", "c": "1"})
+    assert [read_boolean(query, name) for name in ("a", "b", "none")] == [True, False, False]
+    with pytest.raises(InvalidRequest) as refused:
+        read_boolean(query, "c")
+    assert refused.value.param == "c"
 
 
 @pytest.mark.parametrize("limit", ["", "0", "101", "-1", "²", "1" * 5_000])

@@ -1,4 +1,4 @@
-"""Reads the query parameters of lists: limit, order, cursor and filters.
+"""Reads query parameters: booleans, and a list's limit, order, cursor and filters.
 
 Source: https://platform.openai.com/docs/api-reference/chat/list
 """
@@ -36,6 +36,16 @@ def read_paging(
         case _:
             raise invalid("order", "expected 'asc' or 'desc'")
     return ListQuery(limit, order, query.get("after"))
+
+
+def read_boolean(query: QueryParams, name: str) -> bool:
+    """Whether a parameter is `true`; false without it. Raises InvalidRequest for other values."""
+    match query.get(name, "false"):
+        case "true":
+            return True
+        case "false":
+            return False
+    raise invalid(name, "expected 'true' or 'false'")
 
 
 def read_filter(query: QueryParams, name: str) -> str | None:
