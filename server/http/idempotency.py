@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.errors import APIError, InvalidRequest, KeyReused
 from server.http.answers.answer import error_response
 from server.http.bodies.body import read_body
-from server.http.connections.disconnect import wait_for_disconnect
+from server.http.connections.disconnect import until_disconnect
 from server.http.request_state import RequestState, state_of
 
 logger = logging.getLogger(__name__)
@@ -162,16 +162,7 @@ class _Answer:
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send the messages as they come, until the client disconnects. Raises the task's error."""
-        writing = asyncio.ensure_future(self._write(send, replayed=replayed))
-        leaving = asyncio.ensure_future(wait_for_disconnect(receive))
-        try:
-            await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
-                writing.result()
-        finally:
-            writing.cancel()
-            leaving.cancel()
-            await asyncio.wait({writing, leaving})
+        await until_disconnect(self._write(send, replayed=replayed), receive)
 
     async def _write(self, send: Send, *, replayed: bool) -> None:
         has_messages = asyncio.Event()

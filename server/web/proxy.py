@@ -5,7 +5,6 @@ the playground, and never becomes a page of its own: the answers of the other se
 the playground's origin, where a page could read the key of the tab.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator
 from urllib.parse import unquote, urlsplit
@@ -17,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from server.errors import APIError, BodyTooLarge, NotFound, ServerFailed, Unavailable
 from server.http.answers.answer import error_response
-from server.http.connections.disconnect import wait_for_disconnect
+from server.http.connections.disconnect import until_disconnect
 
 logger = logging.getLogger(__name__)
 
@@ -72,18 +71,8 @@ class Proxy:
         except APIError as error:
             await _refusal(error)(scope, receive, send)
             return
-        forward = asyncio.ensure_future(self._forward(request, scope, receive, send))
-        disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
-        try:
-            await asyncio.wait({forward, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            # The other server stops to sample when its client, this one, disconnects.
-            disconnect.cancel()
-            if not forward.done():
-                forward.cancel()
-            await asyncio.wait({forward, disconnect})
-        if not forward.cancelled():
-            forward.result()
+        # The other server stops to sample when its client, this one, disconnects.
+        await until_disconnect(self._forward(request, scope, receive, send), receive)
 
     def _request(self, scope: Scope, body: bytes) -> httpx.Request:
         """The request for the other server. Raises NotFound for what is not of its API."""

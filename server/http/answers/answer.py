@@ -16,7 +16,7 @@ from server.errors import APIError
 from server.generation.runs import Run, WireEvent
 from server.http.answers import sse
 from server.http.answers.backlog import Feed
-from server.http.connections.disconnect import wait_for_disconnect
+from server.http.connections.disconnect import until_disconnect
 from server.http.request_state import state_of
 
 Fold = Callable[[Sequence[WireEvent]], dict[str, Any]]
@@ -92,7 +92,7 @@ async def respond(
     state_of(request.scope).run = run
     if stream:
         return sse.RunStream(feed)
-    if not await _finish_unless_disconnected(run, request):
+    if not await until_disconnect(_drain(run), request.receive):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
@@ -100,18 +100,6 @@ async def respond(
     if reads_history:
         size = threads.Size.MEDIUM
     return _response(await threads.run(lambda: in_pieces(fold(run.events)), size))
-
-
-async def _finish_unless_disconnected(run: Run, request: Request) -> bool:
-    finish = asyncio.ensure_future(_drain(run))
-    disconnect = asyncio.ensure_future(wait_for_disconnect(request.receive))
-    try:
-        await asyncio.wait({finish, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-        return finish.done()
-    finally:
-        finish.cancel()
-        disconnect.cancel()
-        await asyncio.wait({finish, disconnect})
 
 
 async def _drain(run: Run) -> None:

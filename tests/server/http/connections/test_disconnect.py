@@ -1,4 +1,4 @@
-"""Clients that go away, over a real socket: what they had asked for is ended."""
+"""Clients that go away, mostly over a real socket: what they had asked for is ended."""
 
 import asyncio
 import json
@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import uvicorn
+from starlette.types import Message
 
 from server.app import create_app
 from server.context import Context
 from server.http.connections.config import Config
+from server.http.connections.disconnect import until_disconnect
 from server.settings import Settings
 from tests.waiting import until
 
@@ -149,3 +151,47 @@ async def test_leaving_in_the_middle_of_a_request_is_no_error(
         await client.leave()
         await until(lambda: "/v1/responses 499" in caplog.text)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def stays() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def leaves() -> Message:
+    return {"type": "http.disconnect"}
+
+
+async def test_work_ends_with_its_result_or_its_error() -> None:
+    async def work(error: Exception | None) -> None:
+        if error is not None:
+            raise error
+
+    assert await until_disconnect(work(None), stays)
+    with pytest.raises(ValueError, match="broken"):
+        await until_disconnect(work(ValueError("broken")), stays)
+
+
+async def test_work_is_cancelled_when_the_client_leaves() -> None:
+    ended = []
+
+    async def work(error: Exception | None) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(error)
+            if error is not None:
+                raise error
+
+    assert not await until_disconnect(work(None), leaves)
+    with pytest.raises(ValueError, match="broken"):
+        await until_disconnect(work(error := ValueError("broken")), leaves)
+    assert ended == [None, error]
+
+
+async def test_work_that_cancels_itself_is_not_one_whose_client_left() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await until_disconnect(work(), stays)
