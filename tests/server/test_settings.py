@@ -181,6 +181,10 @@ def test_who_writes_summaries_depends_on_what_is_shown(options: Any, kind: str) 
         ),
         ({"summary_model": "m"}, "--summary-model needs --reasoning-summary model"),
         (
+            {"reasoning_summary": "model", "summary_model": "m", "summary_url": "http://a:0"},
+            "expected a URL such as http://host:8000/v1",
+        ),
+        (
             {"raw_reasoning": "hide", "summary_url": "http://a"},
             "--summary-url needs --reasoning-summary model",
         ),
