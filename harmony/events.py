@@ -89,6 +89,7 @@ class MessageEnded:
     repairs: empty exactly if the message, and the tokens before it, were legal harmony.
     body_tokens: the number of sampled ids between `<|message|>` and the end. For a message
     without `<|message|>`, the number of all its sampled ids.
+    stop: the position after its last sampled token, which may be the token that ended it.
     """
 
     index: int
@@ -98,6 +99,7 @@ class MessageEnded:
     end: int | None
     repairs: tuple[Repair, ...] = ()
     body_tokens: int = 0
+    stop: int = 0
 
     @property
     def complete(self) -> bool:

@@ -41,6 +41,8 @@ NEXT_MESSAGE = (END, *ASSISTANT)
 
 _ENDS = STOP_TOKENS | {END}
 _OPENS = frozenset({START, CHANNEL, CONSTRAIN, MESSAGE})
+_MOST_PARTS = 64
+"""The parts of an unfinished header that can become messages. The last one has all others."""
 _ENDS_OF_CALL = frozenset({CALL})
 _ENDS_OF_TEXT = {
     Channel.ANALYSIS: frozenset({END}),
@@ -86,6 +88,11 @@ class Parser:
         else:
             self._end_unfinished_header(self._open, None)
         return self._take_events()
+
+    @staticmethod
+    def has_text(token: int) -> bool:
+        """Whether the token can be part of a text. Control tokens never are."""
+        return 0 <= token < FIRST_SPECIAL
 
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
@@ -183,6 +190,7 @@ class _Part:
             end,
             _unique(*reading.repairs, *_end_repairs(header, end)),
             body_tokens=max(end_position, 0) - max(self.position, 0),
+            stop=max(end_position, 0) + (end in _ENDS),
         )
         return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
 
@@ -223,8 +231,12 @@ class _OpenHeader:
         return _with_repairs(reading, self.own_tokens, stray=self._own > 0)
 
     def parts(self) -> list[_Part]:
-        """All parts since the last message, in order."""
-        return [*self._earlier, self._part(None)]
+        """The parts since the last message, in order."""
+        if len(self._earlier) < _MOST_PARTS:
+            return [*self._earlier, self._part(None)]
+        *first, last = self._earlier[:_MOST_PARTS]
+        rest = self._tokens[last.position - self._position :]
+        return [*first, replace(last, tokens=rest, end=None)]
 
     def _part(self, end: int | None) -> _Part:
         own = self.own_tokens
@@ -291,6 +303,7 @@ class _OpenMessage:
                 end,
                 _unique(*self._repairs, *_end_repairs(self._header, end)),
                 max(position, 0) - max(self._position, 0),
+                max(position, 0) + (end in _ENDS),
             )
         )
         return events

@@ -24,7 +24,7 @@ R7. Every line end (CR, U+2028 and others) ends a comment line. The library know
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from harmony import history, tools, vocab
 from harmony.literal import comment, json_text
@@ -50,7 +50,7 @@ def render(conversation: Conversation, limit: int = sys.maxsize) -> list[int]:
     """
     ids: list[int] = []
     functions = _declares_functions(conversation)
-    for message in _rendered_messages(conversation):
+    for message in rendered_messages(conversation):
         ids += render_message(message, functions=functions, limit=limit)
         if len(ids) > limit:
             return ids
@@ -62,7 +62,7 @@ def length(conversation: Conversation) -> int:
     """The number of ids that `render` gives, without making the list."""
     functions = _declares_functions(conversation)
     frame = 1 + len(encode_header_part(Role.ASSISTANT))
-    return frame + sum(_length(message, functions) for message in _rendered_messages(conversation))
+    return frame + sum(_length(message, functions) for message in rendered_messages(conversation))
 
 
 def render_message(
@@ -90,7 +90,8 @@ def _length(message: Message, functions: bool) -> int:
     return 3 + sum(1 for _ in _header(message)) + count(_text(message.content, functions))
 
 
-def _rendered_messages(conversation: Conversation) -> Iterable[Message]:
+def rendered_messages(conversation: Conversation) -> Sequence[Message]:
+    """The messages that the prompt has."""
     messages = conversation.messages
     if conversation.all_reasoning:
         return messages

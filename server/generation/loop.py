@@ -1,9 +1,9 @@
 """The turns of one answer, and the hosted calls between them.
 
 A turn that ends in a call of a hosted tool is followed by the call's result and another turn. Its
-prompt is exactly the tokens so far and the rendered result, so that the engine's prefix cache
-applies. Where a limit refuses a call, the model gets a result that says so, and the next turn is
-held to the final channel by its prompt, which ends with the header of a final message.
+prompt is exactly the tokens up to the call and the rendered result, so that the engine's prefix
+cache applies. Where a limit refuses a call, the model gets a result that says so, and the next turn
+is held to the final channel by its prompt, which ends with the header of a final message.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,6 @@ from server.generation.turn import Turn
 from server.generation.turn_events import (
     CallEnded,
     CallStarted,
-    MessageClosed,
     TurnEvent,
     TurnFinished,
     Usage,
@@ -124,7 +123,6 @@ class Loop:
             while not turn.ended:
                 if recorder is not None:
                     recorder.begin(turn.request)
-                last_read: Sequence[TurnEvent] = ()
                 async with aclosing(turn.chunks()) as chunks:
                     async for chunk in chunks:
                         self._counts.sampled += len(chunk.token_ids)
@@ -139,10 +137,8 @@ class Loop:
                             await self._emit_with_summaries(read, len(chunk.token_ids), emit)
                         elif events := self._wire_events(read):
                             await emit(events)
-                        if chunk.token_ids:  # the finish reason may come by itself
-                            last_read = read
                         if turn.ended:
-                            return await self._end_turn(last_read, emit)
+                            return await self._end_turn(emit)
                         if turn.resumes:
                             break
                     else:
@@ -153,8 +149,8 @@ class Loop:
             meter.turn_left(turn.usage, turn.repairs)
         return None
 
-    async def _end_turn(self, read: Sequence[TurnEvent], emit: Emit) -> ToolCall | None:
-        """Emit the turn's last events. read: those of its last tokens, which were emitted.
+    async def _end_turn(self, emit: Emit) -> ToolCall | None:
+        """Emit the turn's last events.
 
         Returns the hosted call that the turn ends in, unless a turn that was held to the final
         channel made it.
@@ -163,7 +159,7 @@ class Loop:
         assert isinstance(finished, TurnFinished)
         # Before the client reads the end: it may ask for the counts at once.
         self._meter.turn_ended(finished.usage, self._turn.repairs)
-        call = None if self._forced else self._hosted_call([*read, *closing], finished)
+        call = None if self._forced else self._hosted_call(finished)
         events: list[WireEvent] = []
         if self._summaries is not None:
             await self._emit_with_summaries(closing, 0, emit)
@@ -185,12 +181,9 @@ class Loop:
             async for batch in batches:
                 await _emit(emit, self._wire_events(batch))
 
-    def _hosted_call(self, events: Sequence[TurnEvent], finished: TurnFinished) -> ToolCall | None:
-        """The complete hosted call that the turn ends in.
-
-        events: the turn's last ones. The token that ends the turn ends its last message, too.
-        """
-        closed = next((each for each in reversed(events) if isinstance(each, MessageClosed)), None)
+    def _hosted_call(self, finished: TurnFinished) -> ToolCall | None:
+        """The complete hosted call that is the turn's last message."""
+        closed = self._turn.last
         if finished.reason != "stop" or closed is None or not closed.complete:
             return None
         recipient, channel = closed.header.recipient, closed.header.channel

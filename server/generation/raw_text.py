@@ -32,14 +32,21 @@ class RawText:
         started = self._start_message()
         self._tokens += tokens
         pieces = token_bytes()
-        text = (pieces[i] for i in tokens if i not in STOP_TOKENS and i < VOCAB_SIZE)
+        text = (pieces[i] for i in tokens if self.has_text(i))
         return [*started, *self._delta(self._utf8.push(b"".join(text)))]
 
     def finish(self) -> Sequence[Event]:
         """The text of an incomplete character, if any, and the end of the message."""
         events = [*self._start_message(), *self._delta(self._utf8.finish())]
-        end = self._tokens[-1] if self._tokens and self._tokens[-1] in STOP_TOKENS else None
-        return [*events, MessageEnded(0, _HEADER, "".join(self._text), tuple(self._tokens), end)]
+        tokens = tuple(self._tokens)
+        end = tokens[-1] if tokens and tokens[-1] in STOP_TOKENS else None
+        text = "".join(self._text)
+        return [*events, MessageEnded(0, _HEADER, text, tokens, end, stop=len(tokens))]
+
+    @staticmethod
+    def has_text(token: int) -> bool:
+        """Whether the token's bytes are part of the text."""
+        return token not in STOP_TOKENS and token < VOCAB_SIZE
 
     def _start_message(self) -> list[Event]:
         if self._started:

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from dataclasses import replace
 
 from harmony.messages import Conversation, Role
-from harmony.render import render
+from harmony.render import render, rendered_messages
 
 
 def render_within(conversation: Conversation, limit: int, most: int = sys.maxsize) -> list[int]:
@@ -16,6 +16,9 @@ def render_within(conversation: Conversation, limit: int, most: int = sys.maxsiz
     it is too long. Of a prompt with more than `most` ids, only the first `most` + 1 or more are
     returned.
     """
+    # Otherwise reasoning would come back once the answer after it is dropped, and a prompt with
+    # fewer exchanges could be longer.
+    conversation = replace(conversation, messages=tuple(rendered_messages(conversation)))
     whole = render(conversation, most)
     starts = _exchanges(conversation)
     if len(whole) <= limit or not starts:

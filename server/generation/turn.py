@@ -35,6 +35,7 @@ from server.generation.raw_text import RawText
 from server.generation.repetition import RepetitionGuard
 from server.generation.truncation import render_within
 from server.generation.turn_events import (
+    MessageClosed,
     TokenParser,
     TurnEvent,
     TurnFinished,
@@ -105,17 +106,23 @@ class Turn:
         return self._reader.repairs
 
     @property
+    def last(self) -> MessageClosed | None:
+        """The last message, if it has ended."""
+        return self._reader.last
+
+    @property
     def history(self) -> tuple[int, ...]:
         """The prompt and the tokens after it, up to the end of the last message.
 
-        A call that another token ended than `<|call|>` gets that token.
+        A call that another token ended than `<|call|>` gets that token. What the model sampled
+        between that token and the end of the turn is left out.
         """
         prompt = self._first.prompt_token_ids
         if not self._tokens:
             prefill = self.plan.prefill if isinstance(self.plan, TurnPlan) else ()
             return prompt[: len(prompt) - len(ASSISTANT) - len(prefill)]
-        *others, last = self._tokens
-        return (*prompt, *others, CALL if last in _OTHER_ENDS else last)
+        *others, end = self._tokens[: None if self.last is None else self.last.stop]
+        return (*prompt, *others, CALL if end in _OTHER_ENDS else end)
 
     def room(self, count: int) -> int:
         """How many tokens the context has room for after `count` of them."""

@@ -1,7 +1,7 @@
 """The events of a turn: sampled tokens in; text, messages and usage out."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -48,7 +48,8 @@ class MessageClosed:
 
     Unlike harmony's `MessageEnded`, it ends before a stop string. `complete` is False if the token
     limit cut the message off. `message.tokens` has the sampled ids if they can be replayed.
-    body_tokens: the tokens of its content.
+    body_tokens: the tokens of its content. stop: the number of the turn's tokens up to its end; 0
+    if a stop string ended it.
     """
 
     index: int
@@ -57,6 +58,7 @@ class MessageClosed:
     complete: bool
     repairs: tuple[Repair, ...] = ()
     body_tokens: int = field(default=0, compare=False)
+    stop: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,12 @@ class TokenParser(Protocol):
 
     def finish(self) -> Sequence[Event]: ...
 
+    def has_text(self, token: int) -> bool: ...
+
+
+LogprobsOf = Callable[[tuple[int, int]], Sequence[TokenLogprobs]]
+"""The logprobs of the tokens with text in a span of positions."""
+
 
 class TurnReader:
     """Turns the chunks of a sampling into turn events.
@@ -151,8 +159,9 @@ class TurnReader:
     opened: whether the prompt ends with the header of the first message, which the model did not
     choose: without text it is left out where another message follows. `stopped` becomes True after
     a stop string; later chunks are not needed. `header` is that of the open message, None if none
-    is open. `sampled` counts the tokens of all chunks. `repairs` has those of the
-    messages that ended, without one that a stop string ended.
+    is open. `last` is the message that ended last, None once another one begins. `sampled` counts
+    the tokens of all chunks. `repairs` has those of the messages that ended, without one that a
+    stop string ended.
     """
 
     def __init__(
@@ -176,6 +185,7 @@ class TurnReader:
         self._message: _OpenMessage
         self.stopped = False
         self.header: Header | None = None
+        self.last: MessageClosed | None = None
 
     @property
     def usage(self) -> Usage:
@@ -214,11 +224,12 @@ class TurnReader:
                 if self._message.may_stop:
                     events += self._before_stop(event)
                 elif event.text:
-                    logprobs = tuple(self._logprobs[slice(*event.span)]) if self._logprobs else ()
+                    logprobs = self._logprobs_of(event.span) if self._logprobs else ()
                     events.append(TextDelta(event.index, event.text, logprobs))
             elif isinstance(event, MessageStarted):
                 self._message = _OpenMessage(event.index, event.header, self._stop)
                 self.header = event.header
+                self.last = None
                 if self._opened and event.index == 0:
                     self._withheld = [event]
                 else:
@@ -231,12 +242,18 @@ class TurnReader:
             events, self._withheld = [*self._withheld, *events], []
         return events
 
+    def _logprobs_of(self, span: tuple[int, int]) -> tuple[TokenLogprobs, ...]:
+        """Those of the tokens in the span that have text, if the plan requests any."""
+        has_text = self._parser.has_text
+        return tuple(each for each in self._logprobs[slice(*span)] if has_text(each.token_id))
+
     def _before_stop(self, event: ContentDelta) -> list[TurnEvent]:
         """The events of text that may contain a stop string."""
         text, self.stopped = self._message.push(event)
-        events = self._message.send(text, self._logprobs)
+        events = self._message.send(text, self._logprobs_of)
         if self.stopped:
-            events.append(self._message.close_at_stop())
+            self.last = self._message.close_at_stop()
+            events.append(self.last)
         return events
 
     def _ended(self, event: MessageEnded) -> list[TurnEvent]:
@@ -248,8 +265,9 @@ class TurnReader:
         if is_withheld and event.end not in (None, *STOP_TOKENS) and not event.content:
             self._withheld = []
             return []
-        events = self._message.send(self._message.flush(), self._logprobs)
-        return [*events, self._message.close(event)]
+        events = self._message.send(self._message.flush(), self._logprobs_of)
+        self.last = self._message.close(event)
+        return [*events, self.last]
 
 
 def _repaired(event: Event, repair: Repair) -> Event:
@@ -287,7 +305,7 @@ class _OpenMessage:
         """The text that waited for the rest of a stop string."""
         return self._stops.flush()
 
-    def send(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[TurnEvent]:
+    def send(self, text: str, logprobs_of: LogprobsOf) -> list[TurnEvent]:
         """The text, unless it is empty, with the logprobs of the tokens that begin in it."""
         if not text:
             return []
@@ -295,8 +313,8 @@ class _OpenMessage:
         self._sent_length += len(text)
         own: list[TokenLogprobs] = []
         while self._unsent and self._unsent[0][0] < self._sent_length:
-            _, (first, last) = self._unsent.popleft()
-            own += logprobs[first:last]
+            _, span = self._unsent.popleft()
+            own += logprobs_of(span)
         return [TextDelta(self._index, text, tuple(own))]
 
     def close(self, event: MessageEnded) -> MessageClosed:
@@ -304,7 +322,13 @@ class _OpenMessage:
         replayable = event.complete and not event.repairs
         message = self._to_message(event.content, event.tokens if replayable else None)
         return MessageClosed(
-            self._index, self._header, message, event.complete, event.repairs, event.body_tokens
+            self._index,
+            self._header,
+            message,
+            event.complete,
+            event.repairs,
+            event.body_tokens,
+            event.stop,
         )
 
     def close_at_stop(self) -> MessageClosed:

@@ -205,3 +205,16 @@ def test_any_text_without_a_header_is_the_answer(text: str) -> None:
     )
     contents = [message.content for message in messages(completion)]
     assert is_header or contents == [text.encode("utf-8", "replace").decode()]
+
+
+def test_the_last_of_many_headers_without_messages_has_the_text_of_all_others() -> None:
+    found = messages("<|start|>x<|end|>" * 1_000 + "<|return|>")
+    assert len(found) < 100
+    assert "".join(message.content for message in found) == "x" * 1_000
+
+
+def test_a_header_after_many_without_messages_is_read() -> None:
+    [message] = messages(
+        "<|start|>x<|end|>" * 1_000 + "<|start|>assistant<|channel|>final<|message|>Hi<|return|>"
+    )
+    assert (message.header, message.content) == (Header(Channel.FINAL), "Hi")

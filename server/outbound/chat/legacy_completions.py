@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from adapters.base import TokenLogprobs
+from harmony.tokenizer import Utf8Decoder
 from harmony.vocab import token_bytes
 from server.errors import APIError
 from server.generation.runs import WireEvent
@@ -120,6 +121,7 @@ def _mean_logprob(choice: dict[str, Any]) -> float:
 
 def _logprob_lists(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
     lists: dict[str, Any] = {name: [] for name in _LOGPROB_LISTS}
+    decoder = Utf8Decoder()
     for sampled in logprobs:
         token = _token_text(sampled.token_id)
         top = {_token_text(token_id): logprob for token_id, logprob in sampled.top}
@@ -127,7 +129,7 @@ def _logprob_lists(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, 
         lists["token_logprobs"].append(sampled.logprob)
         lists["top_logprobs"].append(top)
         lists["text_offset"].append(offset)
-        offset += len(token_bytes()[sampled.token_id].decode(errors="ignore"))
+        offset += len(decoder.push(token_bytes()[sampled.token_id]))
     return lists
 
 

@@ -455,6 +455,31 @@ async def test_a_request_for_approval_ends_the_answer(start_engine: StartEngine)
     assert finished.token_ids == tuple(encode_with_control(THOUGHT + call("ask")))
 
 
+@pytest.mark.parametrize("rest", ["<|return|>", "<|start|>assistant<|return|>"])
+@pytest.mark.parametrize("size", [1, 50])
+async def test_a_call_with_another_end_runs_at_the_end_of_the_turn(
+    start_engine: StartEngine, rest: str, size: int
+) -> None:
+    ended = call("1").removesuffix("<|call|>") + "<|end|>"
+    first = {"completion": THOUGHT + ended + rest, "tokens_per_chunk": size}
+    engine = await start_engine({"prompt_contains": "RESULT", "completion": answer()}, first)
+    session = Session()
+    recorder = await play(gateway(engine), session)
+    assert (len(session.calls), recorder.text) == (1, "Done.")
+    asked, after = (decode(request.prompt_token_ids) for request in engine.requests)
+    assert after.startswith(f"{asked}{THOUGHT}{call('1')}<|start|>python to=assistant")
+
+
+async def test_a_call_with_another_end_and_a_message_after_it_does_not_run(
+    start_engine: StartEngine,
+) -> None:
+    ended = call("1").removesuffix("<|call|>") + "<|end|>"
+    engine = await start_engine(f"{ended}<|start|>assistant{answer()}")
+    session = Session()
+    assert (await play(gateway(engine), session)).text == "Done."
+    assert not session.calls
+
+
 PENDING = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
 PARAM = "input.0.approval_request_id"
 

@@ -63,6 +63,13 @@ def test_as_little_as_it_takes_is_dropped(calls: list[int], limit: int) -> None:
     assert render_within(talk(*turns), limit) == (fitting or prompts[-1:])[0]
 
 
+def test_reasoning_whose_answer_is_dropped_does_not_come_back() -> None:
+    thought = Message(Author(Role.ASSISTANT), "hm " * 50, Channel.ANALYSIS)
+    unanswered = turn("b")[:1]
+    whole = Conversation((thought, *turn("a"), *unanswered, *unanswered))
+    assert "hm" not in decode(render_within(whole, len(render(whole)) - 1))
+
+
 def test_no_more_is_rendered_than_shows_that_it_is_too_long() -> None:
     long = Conversation((Message(Author(Role.USER), "word " * 100_000),))
     assert 10 < len(render_within(long, 5, 10)) < 100_000

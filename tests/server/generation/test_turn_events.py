@@ -241,6 +241,22 @@ def test_a_character_of_several_tokens_has_all_their_logprobs() -> None:
     ]
 
 
+@pytest.mark.parametrize("stop", [(), ("never",)])
+@pytest.mark.parametrize(
+    "completion",
+    [
+        "<|channel|>json<|constrain|><|channel|>hello there<|return|>",
+        f"{ANSWER}one <|endofprompt|>two<|return|>",
+    ],
+)
+def test_control_tokens_in_a_text_have_no_logprobs(completion: str, stop: tuple[str, ...]) -> None:
+    deltas = [
+        each for each in read(completion, stop=stop, logprobs=True) if isinstance(each, TextDelta)
+    ]
+    sampled = [entry.token_id for each in deltas for entry in each.logprobs]
+    assert decode(sampled) == "".join(each.text for each in deltas)
+
+
 def test_withheld_text_brings_its_logprobs_once() -> None:
     first = -header_tokens(ANSWER)
     events = read(f"{ANSWER}one two three<|return|>", stop=(" two x", "three x"), logprobs=True)

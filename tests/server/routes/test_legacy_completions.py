@@ -177,6 +177,17 @@ async def test_logprobs_in_the_legacy_form(open_app: Any) -> None:
         assert token.startswith("bytes:\\x") or raw_text.startswith(token, offset)
 
 
+async def test_offsets_of_a_text_that_waited_for_a_stop_string(open_app: Any) -> None:
+    async with open_app("🪩🪩yz") as app:
+        body = request(logprobs=0, stop=["🪩🪩x"])
+        (choice,) = completion(await app.post(PATH, body))["choices"]
+    offsets = dict(
+        zip(choice["logprobs"]["tokens"], choice["logprobs"]["text_offset"], strict=True)
+    )
+    assert choice["text"] == "🪩🪩yz"
+    assert offsets["yz"] == 2
+
+
 async def test_a_stream_joins_to_the_whole(open_app: Any) -> None:
     options = {"include_usage": True}
     async with open_app(TEXT) as app:
