@@ -20,6 +20,12 @@ OTHER_FORMATS = ("original/*", "metal/*")
 
 MAKE_ROOM = "make room there, or set HF_HOME to a folder on another disk"
 """What to do about `why_no_room`."""
+_PATHS = ("/", ".", "~")
+"""What a path begins with, and no name on the hub."""
+_UNREACHABLE = (
+    "the Hugging Face hub cannot be reached, and the model is not in the local cache; check the "
+    "network, or set --model to a local folder"
+)
 _MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more than this server
 
 
@@ -31,16 +37,24 @@ def download(
     token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`.
 
     A folder, a name that the cache holds whole, and anything that is no name on the hub are left
-    alone, and so is a hub that cannot be reached: the engine then finds what it needs in the
-    cache, or says what it lacks. Raises BackendFailed where the hub refuses, where the disk has no
-    room, and where a download breaks.
+    alone, and so is a hub that cannot be reached, if the cache has a part of the model: the engine
+    then finds what it needs there, or says what it lacks. Raises BackendFailed for a path without a
+    folder, where the hub refuses or cannot be reached, where the disk has no room, and where a
+    download breaks.
     """
+    if Path(model).exists():
+        return
+    if model.startswith(_PATHS):
+        raise BackendFailed(
+            f"there is no folder {model}; --model is a folder, or a name on the Hugging Face hub "
+            "such as openai/gpt-oss-20b"
+        )
     # It takes a while to load, and is not needed for a folder.
     from huggingface_hub import constants
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    if Path(model).exists() or constants.is_offline_mode():
+    if constants.is_offline_mode():
         return
     try:
         validate_repo_id(model)
@@ -75,8 +89,9 @@ def _missing(model: str, revision: str | None, token: str | None) -> dict[str, i
         )
     except Exception as error:  # the connection's and the hub's have many classes
         cause = error.__cause__ if isinstance(error, DryRunError) else error
-        if _is_refusal(cause) and not _is_cached(model, revision):
-            raise BackendFailed(f"cannot download {model}: {_first_line(cause)}") from error
+        if not _is_cached(model, revision):
+            reason = _first_line(cause) if _is_refusal(cause) else _UNREACHABLE
+            raise BackendFailed(f"cannot download {model}: {reason}") from error
         logger.warning("the hub does not list %s: %s", model, _first_line(cause))
         return {}
     return {each.filename: each.file_size or 0 for each in files if each.will_download}

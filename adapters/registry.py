@@ -25,6 +25,11 @@ BUILT_IN = tuple(entry.name for entry in _BUILT_IN)
 REMOTE = tuple(entry.name for entry in _BUILT_IN if entry.module == _REMOTE)
 """The built-in backends whose engines are servers with URLs."""
 
+_INSTALL_VLLM = (
+    "; install it in an environment of its own: "
+    "python3.11 -m venv .venv-vllm && .venv-vllm/bin/pip install '.[vllm]'"
+)
+
 
 def names() -> list[str]:
     """The names that `create` accepts, sorted."""
@@ -42,7 +47,9 @@ def create(name: str, config: BackendConfig) -> Backend:
     try:
         factory: BackendFactory = entry.load()
     except Exception as error:  # an import runs code, and loads libraries of the system
-        raise BackendFailed(f"the {name} backend cannot be imported: {error}") from error
+        lacks_vllm = isinstance(error, ModuleNotFoundError) and error.name == "vllm"
+        advice = _INSTALL_VLLM if lacks_vllm else ""
+        raise BackendFailed(f"the {name} backend cannot be imported: {error}{advice}") from error
     return factory(config)
 
 

@@ -36,7 +36,8 @@ def _option_row(each: Option) -> str:
     choices = f" Choices: {', '.join(f'`{choice}`' for choice in each.choices)}."
     text = each.description[0].upper() + each.description[1:]
     described = text + ("" if text.endswith(".") else ".") + (choices if each.choices else "")
-    default = "" if each.default is None else f"`{each.default}`"
+    size = f" ({each.size})" if each.size else ""
+    default = "" if each.default is None else f"`{each.default}`{size}"
     name = f"`{each.flag}`<br>`{each.variable}`" + ("<br>repeatable" if each.repeatable else "")
     described = re.sub(r"[|*]", r"\\\g<0>", described.replace(" (repeatable)", ""))
     return f"| {name} | {default} | {described} |\n"

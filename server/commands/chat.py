@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from openai import OpenAI, OpenAIError
+from openai import APIConnectionError, APITimeoutError, AuthenticationError, OpenAI, OpenAIError
 from rich.console import Console
 from rich.style import Style
 
-DEFAULT_URL = "http://127.0.0.1:8000/v1"
+from server.commands.listening import DEFAULT_URL
+
 HELP = "Type a message; /new starts over, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
 DIM = Style(dim=True)
 CALL = Style(color="cyan")
@@ -135,7 +136,7 @@ class Chat:
             while self._answer():
                 continue
         except (OpenAIError, httpx.HTTPError) as error:
-            self._write(f"{error}\n", FAILED)
+            self._write(f"{explained(error, self._options.base_url)}\n", FAILED)
             del self._messages[start:]
         except (EOFError, KeyboardInterrupt):
             self._write("\nstopped\n", DIM)
@@ -203,6 +204,21 @@ class Chat:
     def _result_of(self, call: Call) -> dict[str, Any]:
         result = self._ask(f"{plain(call.name)} returns: ")
         return {"role": "tool", "tool_call_id": call.id, "content": result}
+
+
+def explained(error: Exception, base_url: str) -> str:
+    """What an error of a request to the server means for the user."""
+    match error:
+        case AuthenticationError():
+            return f"{base_url} refuses the API key: give one with --api-key"
+        case APITimeoutError():
+            return f"{base_url} does not answer in time"
+        case APIConnectionError():
+            return (
+                f"nothing answers at {base_url}: start `gpt-oss-server serve`, or name another "
+                "address with --base-url"
+            )
+    return str(error)
 
 
 def plain(text: str) -> str:

@@ -6,6 +6,9 @@ from ipaddress import ip_address
 
 from server.commands.failure import CommandFailed
 
+DEFAULT_URL = "http://127.0.0.1:8000/v1"
+"""The address of the API that `serve` has without options."""
+
 
 class CannotListen(CommandFailed):
     """There is no such address, or it is in use."""

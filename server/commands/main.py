@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from server.commands.failure import CommandFailed
+from server.commands.listening import DEFAULT_URL
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -63,12 +64,13 @@ def _chat(**options: Any) -> None:
     from openai import OpenAIError
     from rich.console import Console
 
-    from server.commands.chat import Chat, ChatOptions, plain
+    from server.commands.chat import Chat, ChatOptions, explained, plain
 
+    chat_options = ChatOptions(**options)
     try:
-        Chat(ChatOptions(**options), Console()).run()
+        Chat(chat_options, Console()).run()
     except (OpenAIError, ValueError, OSError) as error:
-        raise CommandFailed(plain(str(error))) from error
+        raise CommandFailed(plain(explained(error, chat_options.base_url))) from error
 
 
 def _playground(**options: Any) -> None:
@@ -126,7 +128,14 @@ class _Command(argparse.ArgumentParser):
         """Called once, with the arguments after the name of the command."""
         if self._takes_settings:
             _add_settings(self)
-        return super().parse_known_args(args, namespace)
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # the parser of all commands would show the usage of none of them
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Say it in one line: the usage of `serve` takes a page."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class _Version(argparse.Action):
@@ -195,7 +204,8 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _help(each: "Option") -> str:
-    default = "" if each.default is None else f" (default: {each.default})"
+    size = f", {each.size}" if each.size else ""
+    default = "" if each.default is None else f" (default: {each.default}{size})"
     return f"{each.description}{default} [{each.variable}]"
 
 
@@ -203,9 +213,9 @@ def _chat_command(commands: Any) -> None:
     chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
     chat.set_defaults(run=_chat)
     for name, kind, text in (
-        ("--base-url", str, "the API's address, default that of `serve`"),
+        ("--base-url", str, f"the API's address (default: {DEFAULT_URL})"),
         ("--api-key", str, "the server's key"),
-        ("--model", str, "a served name, default the server's first"),
+        ("--model", str, "a served name (default: the server's first)"),
         ("--effort", str, "reasoning effort: none, low, medium or high"),
         ("--instructions", str, "what the developer message says"),
         ("--tools", Path, "JSON file with a list of tools; you type their results"),
@@ -223,7 +233,7 @@ def _playground_command(commands: Any) -> None:
     )
     command.set_defaults(run=_playground)
     for name, kind, text in (
-        ("--base-url", str, "the API's address, default that of `serve`"),
+        ("--base-url", str, f"the API's address (default: {DEFAULT_URL})"),
         ("--host", str, "address to listen on (default: 127.0.0.1)"),
         ("--port", _port, "port to listen on; 0 takes a free one (default: 8080)"),
     ):
@@ -274,7 +284,7 @@ def _sandbox_command(commands: Any) -> None:
         ("--host", str, "address to listen on (default: 127.0.0.1)"),
         ("--port", _port, "port to listen on; 0 takes a free one (default: 8001)"),
         ("--key", str, "key that servers must send [GPT_OSS_PYTHON_SANDBOX_KEY]"),
-        ("--folder", Path, "folder of the sessions' files"),
+        ("--folder", Path, "folder of the sessions' files (default: that of `serve`)"),
         ("--sessions", _count, "processes that live at once (default: 64)"),
     ):
         command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)

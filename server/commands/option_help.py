@@ -90,7 +90,8 @@ class Option:
 
     default: in the form in which it is typed; None if there is no fixed default. choices: the
     allowed values; empty if any value is allowed. repeatable: whether it may be repeated. kind:
-    the type of the value: `N` an integer, `NUMBER` any number, `VALUE` text.
+    the type of the value: `N` an integer, `NUMBER` any number, `VALUE` text. size: a default number
+    of bytes as people say it, such as `32 MiB`; "" for other values.
     """
 
     flag: str
@@ -100,6 +101,7 @@ class Option:
     choices: tuple[str, ...]
     repeatable: bool
     kind: str
+    size: str
 
     @property
     def metavar(self) -> str:
@@ -119,6 +121,7 @@ def option(name: str) -> Option:
         choices=_choices(types),
         repeatable=isinstance(field.default, tuple),
         kind="N" if int in types else "NUMBER" if float in types else "VALUE",
+        size=_size(field),
     )
 
 
@@ -134,7 +137,7 @@ def variable(name: str) -> str:
 
 def _default(field: FieldInfo) -> str | None:
     match field.default:
-        case None | ():
+        case None | () | "":
             return None
         case bool() as value:
             return str(value).lower()
@@ -142,6 +145,13 @@ def _default(field: FieldInfo) -> str | None:
             return f"{value:g}"
         case value:
             return str(value)
+
+
+def _size(field: FieldInfo) -> str:
+    if not (field.description or "").startswith("bytes "):
+        return ""
+    mebibytes: int = field.default >> 20
+    return f"{mebibytes} MiB" if mebibytes < 1024 else f"{mebibytes >> 10} GiB"
 
 
 def _types(annotation: Any) -> list[Any]:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import httpx
 import uvicorn
 
-from server.commands.chat import DEFAULT_URL
 from server.commands.failure import CommandFailed
-from server.commands.listening import bind, listen, reachable_by_others, url
+from server.commands.listening import DEFAULT_URL, bind, listen, reachable_by_others, url
 from server.web.site import create_site
 
 CLOSE_SECONDS = 1

@@ -53,6 +53,8 @@ OTHER_FILES = 1024
 WATCH_SECONDS = 1.0
 """The time between two checks of the engine."""
 
+_NO_PROVIDER = "searches this documentation; --search adds a provider"
+
 TICK_SECONDS = 1.0
 """The time between two updates of the `date` header, which has whole seconds."""
 
@@ -192,7 +194,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
-        for line in tool_lines(self._toolbox.problems):
+        has_provider = bool(self._context.settings.search)
+        for line in tool_lines(self._toolbox.problems, has_provider=has_provider):
             logger.info("%s", line)
         self._watch = self._loop.create_task(self._end_with_the_engine())
 
@@ -254,9 +257,13 @@ class Server(uvicorn.Server):
             connection.transport.abort()
 
 
-def tool_lines(problems: Mapping[str, str | None]) -> list[str]:
-    """What `serve` logs about hosted tools. problems: as `Toolbox.problems` has them."""
-    on = [name for name, problem in problems.items() if problem is None]
+def tool_lines(problems: Mapping[str, str | None], *, has_provider: bool = True) -> list[str]:
+    """What `serve` logs about hosted tools.
+
+    problems: as `Toolbox.problems` has them. has_provider: whether `--search` names one.
+    """
+    notes = {} if has_provider else {"browser": f" ({_NO_PROVIDER})"}
+    on = [name + notes.get(name, "") for name, problem in problems.items() if problem is None]
     off = [f"{name} is off: {problem}" for name, problem in problems.items() if problem]
     return [*([f"hosted tools: {', '.join(on)}"] if on else []), *off]
 
@@ -274,6 +281,8 @@ def _log_to_stderr(level: str) -> None:
     logging.getLogger("alembic").setLevel("WARNING")
     for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
         logging.getLogger(client).setLevel("WARNING")
+    logging.getLogger("ContinuousBatchingLogger").setLevel("WARNING")  # transformers' details
+    logging.getLogger("huggingface_hub").propagate = False  # it has a handler of its own
 
 
 def _require_key(settings: Settings, listener: socket.socket) -> None:

@@ -25,9 +25,9 @@ async def _client_disconnect(_: Request, __: Exception) -> Response:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    message = f"Invalid URL ({request.method} {request.url.path})"
+    allowed = sorted(set(_allowed_methods(request))) if error.status_code == 405 else []
     body = {
-        "message": message if error.status_code in (404, 405) else error.detail,
+        "message": _message(request, error, allowed),
         "type": "invalid_request_error",
         "param": None,
         "code": "unknown_url" if error.status_code == 404 else None,
@@ -35,9 +35,19 @@ async def _http_error(request: Request, error: Exception) -> Response:
     state_of(request.scope).error_code = body["code"]
     response = json_response({"error": body}, error.status_code)
     response.headers.update(error.headers or {})
-    if error.status_code == 405:
-        response.headers["Allow"] = ", ".join(sorted(set(_allowed_methods(request))))
+    if allowed:
+        response.headers["Allow"] = ", ".join(allowed)
     return response
+
+
+def _message(request: Request, error: HTTPException, allowed: list[str]) -> str:
+    """What OpenAI's API says where there is no such address, or no such method."""
+    method, path = request.method, request.url.path
+    if error.status_code == 404:
+        return f"Invalid URL ({method} {path})"
+    if error.status_code == 405:
+        return f"Not allowed to {method} on {path} (HTTP {' or '.join(allowed)} expected)."
+    return error.detail
 
 
 def _allowed_methods(request: Request) -> Iterator[str]:

@@ -148,7 +148,8 @@ def _check(entries: Iterable[HostedEntry]) -> None:
             raise unavailable(tool.name, tool.problem, entry.param)
         # MCP servers are entries of one tool.
         if tool.name in seen and not _is_mcp(entry):
-            raise invalid(entry.param, f"the tool '{tool.name}' is named twice", "duplicate_tool")
+            problem = f"the tool of '{entry.config['type']}' is named twice"
+            raise invalid(entry.param, problem, "duplicate_tool")
         seen.add(tool.name)
         if _is_mcp(entry):
             labels.append(entry.config.get("server_label"))

@@ -29,7 +29,7 @@ class ReasoningTextDetail(TypedDict):
 
 @described
 class SealedReasoningDetail(TypedDict):
-    """Sealed chain of thought, for a client that stores it."""
+    """Encrypted chain of thought, for a client that stores it."""
 
     type: Literal["reasoning.encrypted"]
     data: str

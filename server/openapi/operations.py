@@ -68,7 +68,7 @@ RESPONSES = (
         _RESPONSES,
         "post",
         "/v1/responses/compact",
-        "Replaces a conversation by the user's messages and a sealed summary.",
+        "Replaces a conversation by the user's messages and an encrypted summary.",
         responses.Compaction,
         body=CompactResponse,
         errors=(404, 429, 502),

@@ -107,7 +107,7 @@ class ReasoningItem(TypedDict):
     """Empty where the request asks for no summary, or the server makes none."""
     content: list[ReasoningText]
     encrypted_content: NotRequired[str]
-    """Sealed, for a client that stores it, where `include` asks for it."""
+    """Encrypted, for a client that stores it, where `include` asks for it."""
 
 
 @described
@@ -141,7 +141,7 @@ class CustomToolCallItem(TypedDict):
 
 @described
 class CompactionItem(TypedDict):
-    """A summary that the model wrote, sealed."""
+    """A summary that the model wrote, encrypted."""
 
     type: Literal["compaction"]
     id: str

@@ -41,6 +41,16 @@ class EngineOptions(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _urls_are_for_engines_that_run_elsewhere(self) -> Self:
+        if self.backend_url and self.backend in set(BUILT_IN) - set(REMOTE):
+            *others, last = REMOTE
+            raise ValueError(
+                f"--backend-url is for the backends {', '.join(others)} and {last}; --backend is "
+                f"{self.backend}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _engine_arguments_are_for_vllm(self) -> Self:
         if self.engine_arg and self.backend != "vllm":
             raise ValueError(

@@ -28,6 +28,7 @@ from server.schemas.fields import (
     optional_label,
     optional_string,
     string,
+    wrong_type,
 )
 from server.schemas.limits import MAX_HISTORY
 from server.store.items import Item, StoredItem
@@ -64,6 +65,8 @@ def normalise(value: Any, param: str = "input") -> list[Item]:
     if isinstance(value, str):
         text = {"type": "input_text", "text": value}
         return [_with_id({"type": "message", "role": "user", "content": [text]})]
+    if not isinstance(value, list):
+        raise wrong_type(value, param, str, list)
     items = [
         _normalise_item(item, f"{param}.{index}") for index, item in enumerate(array(value, param))
     ]

@@ -118,7 +118,7 @@ class CreateChatCompletion(SamplingFields):
     verbosity: Literal["low", "medium", "high"] | None = None
     """`low` and `high` become an instruction to the model."""
     metadata: Metadata | None = None
-    """Up to 16 labels of the stored completion."""
+    """Up to 16 key-value pairs of the stored completion."""
     store: bool | None = None
     """True: the completion is stored. False: the reasoning before its calls is not remembered."""
     prompt_cache_key: Label | None = None
@@ -143,7 +143,7 @@ class CreateChatCompletion(SamplingFields):
     include: Annotated[list[Literal["reasoning.encrypted_content"]], at_most(MAX_LISTED)] | None = (
         None
     )
-    """`reasoning.encrypted_content` adds sealed reasoning."""
+    """`reasoning.encrypted_content` adds encrypted reasoning."""
 
     # vLLM's.
     return_token_ids: bool | None = None

@@ -16,7 +16,7 @@ class CreateConversation(WireModel):
     items: Annotated[Any, Described(list[InputItem] | None)] = None
     """Up to 20 items to begin with."""
     metadata: Metadata | None = None
-    """Up to 16 labels."""
+    """Up to 16 key-value pairs."""
 
 
 class UpdateConversation(WireModel):

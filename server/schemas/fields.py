@@ -29,7 +29,7 @@ def invalid(param: str, problem: str, code: str | None = None) -> InvalidRequest
 def string(value: Any, param: str) -> str:
     """`value`, which must be a string."""
     if not isinstance(value, str):
-        raise _wrong_type(value, param, str)
+        raise wrong_type(value, param, str)
     return value
 
 
@@ -53,14 +53,14 @@ def optional_string(value: Any, param: str) -> str | None:
 def optional_boolean(value: Any, param: str) -> bool | None:
     """`value`, which must be a boolean or null."""
     if value is not None and not isinstance(value, bool):
-        raise _wrong_type(value, param, bool)
+        raise wrong_type(value, param, bool)
     return value
 
 
 def mapping(value: Any, param: str) -> dict[str, Any]:
     """`value`, which must be a JSON object."""
     if not isinstance(value, dict):
-        raise _wrong_type(value, param, dict)
+        raise wrong_type(value, param, dict)
     return value
 
 
@@ -72,7 +72,7 @@ def optional_mapping(value: Any, param: str) -> dict[str, Any] | None:
 def array(value: Any, param: str, most: int = MAX_ITEMS) -> list[Any]:
     """`value`, which must be a JSON array of at most `most` elements."""
     if not isinstance(value, list):
-        raise _wrong_type(value, param, list)
+        raise wrong_type(value, param, list)
     if len(value) > most:
         raise invalid(param, f"expected at most {most} elements")
     return value
@@ -100,6 +100,8 @@ def digits(text: str, most: int) -> int | None:
     return int(text) if is_short and int(text) <= most else None
 
 
-def _wrong_type(value: Any, param: str, expected: type) -> InvalidRequest:
+def wrong_type(value: Any, param: str, *expected: type) -> InvalidRequest:
+    """The error for a value that has none of the expected types."""
     got = "null" if value is None else _NAMES.get(type(value), "a number")
-    return invalid(param, f"expected {_NAMES[expected]}, but got {got}", code="invalid_type")
+    names = " or ".join(_NAMES[each] for each in expected)
+    return invalid(param, f"expected {names}, but got {got}", code="invalid_type")

@@ -95,7 +95,7 @@ class CustomToolCallOutputParam(TypedDict):
 
 @described
 class CompactionParam(TypedDict):
-    """The sealed summary that `POST /v1/responses/compact` made, sent back."""
+    """The encrypted summary that `POST /v1/responses/compact` made, sent back."""
 
     type: Literal["compaction"]
     id: NotRequired[str | None]

@@ -81,7 +81,7 @@ class AssistantMessage(TypedDict):
     reasoning_content: NotRequired[str | None]
     """Another name of `reasoning`, read where that is missing."""
     reasoning_details: NotRequired[list[dict[str, Any]] | None]
-    """The chain of thought in parts, and sealed."""
+    """The chain of thought in parts, and encrypted."""
 
 
 @described

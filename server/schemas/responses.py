@@ -87,7 +87,7 @@ class CreateResponse(SamplingFields):
     include: Labels | None = None
     """What the answer has beside its defaults.
 
-    `reasoning.encrypted_content`: sealed reasoning. `message.output_text.logprobs`: logprobs.
+    `reasoning.encrypted_content`: encrypted reasoning. `message.output_text.logprobs`: logprobs.
     `code_interpreter_call.outputs`: what code printed and drew. `web_search_call.action.sources`:
     the pages that a search found. `gpt_oss:record`: an extension, the tokens of the prompt and of
     the answer, when each was sampled, the grammar and the logprobs of all sampled tokens. It is
@@ -108,7 +108,7 @@ class CreateResponse(SamplingFields):
     """`auto` removes the user's oldest messages, each with all that follows it, where the prompt is
     too long. By default that is an error."""
     metadata: Metadata | None = None
-    """Up to 16 labels of the stored response."""
+    """Up to 16 key-value pairs of the stored response."""
     service_tier: Label | None = None
     """`priority` starts earlier, `flex` later. All others are as `default`."""
     safety_identifier: Label | None = None

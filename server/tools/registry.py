@@ -95,7 +95,14 @@ def check(wanted: Iterable[str]) -> None:
     known = names()
     for name in wanted:
         if name not in known:
-            raise UnknownTool(f"unknown hosted tool {name!r}; there are {', '.join(known)}")
+            there = ", ".join(map(_with_type, known))
+            raise UnknownTool(f"unknown hosted tool {name!r}; there are {there}")
+
+
+def _with_type(name: str) -> str:
+    """The name, and the type by which requests name a built-in tool if that is another word."""
+    kind = min(_TYPES.get(name, {name}), key=len)
+    return name if kind == name else f"{name} ({kind})"
 
 
 def create(

@@ -175,12 +175,26 @@ def test_a_repository_that_is_refused_now_may_be_in_the_cache(hub: Hub) -> None:
     download("org/model", Shown())
 
 
-def test_a_hub_that_is_down_is_left_to_the_engine(
+def test_a_hub_that_is_down_is_left_to_the_engine_if_the_cache_has_the_model(
     hub: Hub, caplog: pytest.LogCaptureFixture
 ) -> None:
+    download("org/model", Shown())
     hub.status = 500
     download("org/model", Shown())
     assert "the hub does not list org/model" in caplog.text
+
+
+def test_a_hub_that_is_down_is_an_error_if_the_cache_lacks_the_model(hub: Hub) -> None:
+    hub.status = 500
+    with pytest.raises(BackendFailed, match="hub cannot be reached, and the model is not in the"):
+        download("org/model", Shown())
+
+
+@pytest.mark.parametrize("path", ["/nonexistent/x", "./x", "../x", "~/x"])
+def test_a_path_without_a_folder_is_no_name_of_the_hub(hub: Hub, path: str) -> None:
+    with pytest.raises(BackendFailed, match=f"there is no folder {path}; --model is a folder"):
+        download(path, Shown())
+    assert hub.tokens == set()
 
 
 def test_no_bar_is_drawn_beside_the_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:

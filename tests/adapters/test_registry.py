@@ -62,6 +62,16 @@ def test_a_backend_names_the_library_that_does_not_load(
         registry.create("broken", config)
 
 
+def test_the_vllm_backend_names_how_to_install_it(
+    config: BackendConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "needs_vllm.py").write_text("raise ModuleNotFoundError(name='vllm')")
+    monkeypatch.syspath_prepend(tmp_path)
+    install(monkeypatch, broken="needs_vllm:Backend")
+    with pytest.raises(BackendFailed, match=r"\.venv-vllm/bin/pip install '\.\[vllm\]'$"):
+        registry.create("broken", config)
+
+
 def test_a_backend_names_its_missing_packages(
     config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

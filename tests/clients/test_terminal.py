@@ -13,7 +13,7 @@ import openai
 import pytest
 from rich.console import Console
 
-from server.commands.chat import Chat, ChatOptions
+from server.commands.chat import Chat, ChatOptions, explained
 
 THINKING = "<|channel|>analysis<|message|>They greet me.<|end|>"
 HELLO = f"{THINKING}<|start|>assistant<|channel|>final<|message|>Hello [bold]you[/bold].<|return|>"
@@ -184,3 +184,10 @@ def test_a_server_that_names_no_model_is_an_error(body: bytes) -> None:
 def test_no_server_is_an_error() -> None:
     with pytest.raises(openai.APIConnectionError):
         talk("http://127.0.0.1:9/v1", "hi")
+
+
+def test_a_refused_key_names_the_option(serve: Callable[..., str]) -> None:
+    url = serve(SCRIPT, "--api-key", "secret")
+    with pytest.raises(openai.AuthenticationError) as refusal:
+        Chat(ChatOptions(base_url=url), Console(file=io.StringIO())).run()
+    assert explained(refusal.value, url) == f"{url} refuses the API key: give one with --api-key"

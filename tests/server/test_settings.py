@@ -132,8 +132,8 @@ def test_a_broken_json_array_is_refused(
 def test_every_option_is_a_variable(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value, meant = VARIABLES[name]
     monkeypatch.setenv(f"GPT_OSS_{name.upper()}", value)
-    if name == "engine_arg":
-        monkeypatch.setenv("GPT_OSS_BACKEND", "vllm")  # the only engine that takes it
+    if name in (backends := {"engine_arg": "vllm", "backend_url": "sglang"}):
+        monkeypatch.setenv("GPT_OSS_BACKEND", backends[name])  # others do not take it
     assert getattr(Settings(), name) == meant
 
 
@@ -284,6 +284,7 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"backend_option": ["x"]}, "backend_option: Value error, 'x' is not NAME=VALUE"),
         ({"engine_arg": ["x"]}, "engine_arg: Value error, 'x' is not NAME=VALUE"),
         ({"engine_arg": ["x=1"]}, ": Value error, --engine-arg is for --backend vllm; other"),
+        ({"backend_url": ["http://a"]}, ": Value error, --backend-url is for the backends"),
         ({"backend": "scripted"}, ": Value error, --backend scripted and --script FILE"),
         ({"script": "s.jsonl"}, ": Value error, --backend scripted and --script FILE"),
         ({"search": ["gogle"]}, "search: Value error, 'gogle' is no search provider; there are"),
@@ -330,7 +331,7 @@ def test_keys_are_never_shown() -> None:
     "options",
     [
         {"backend_option": ("api_key=hunter2",)},
-        {"backend_url": ("http://user:hunter2@engine",)},
+        {"backend": "sglang", "backend_url": ("http://user:hunter2@engine",)},
         {"backend": "vllm", "engine_arg": ("hf_token=hunter2",)},
     ],
 )

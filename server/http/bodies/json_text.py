@@ -3,10 +3,12 @@
 It imports no web framework: the command `render` uses it too.
 """
 
+import re
 from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from server.errors import InvalidRequest
 from server.http.bodies import json_scan
@@ -46,25 +48,41 @@ def validate(value: Any, schema: type[M]) -> M:
     try:
         return schema.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        first = error.errors(include_url=False, include_input=False)[0]
         param = ".".join(str(part) for part in first["loc"]) or None
-        where = f" for '{param}'" if param else ""
-        problem = _JSON_MESSAGES.get(first["type"], first["msg"])
-        raise InvalidRequest(
-            f"Invalid value{where}: {problem}.", param=param, code=_code(first["type"])
-        ) from None
+        raise _invalid(first, param) from None
 
 
-def _code(kind: str) -> str | None:
-    """The code of an error of pydantic; None for the default."""
+def _invalid(error: ErrorDetails, param: str | None) -> InvalidRequest:
+    kind = error["type"]
     if kind == "missing":
-        return "missing_required_parameter"
-    return "invalid_type" if kind.endswith("_type") else None
+        return InvalidRequest(
+            f"Missing required parameter: '{param}'.",
+            param=param,
+            code="missing_required_parameter",
+        )
+    where = f" for '{param}'" if param else ""
+    code = "invalid_type" if kind.endswith("_type") else None
+    return InvalidRequest(f"Invalid value{where}: {_problem(error)}.", param=param, code=code)
 
 
-# Messages for errors that pydantic describes with Python's types.
-_JSON_MESSAGES = {
-    "dict_type": "Input should be an object",
-    "model_type": "Input should be an object",
-    "list_type": "Input should be an array",
+def _problem(error: ErrorDetails) -> str:
+    """What pydantic found, in the words of `server.schemas.fields`."""
+    if expected := _EXPECTED.get(error["type"]):
+        return f"expected {expected.format(**error.get('ctx', {}))}"
+    return _SHOULD.sub("expected ", error["msg"])
+
+
+_SHOULD = re.compile(r"^\w+ should (?:be|have) ")
+_EXPECTED = {
+    "bool_type": "a boolean",
+    "dict_type": "an object",
+    "float_type": "a number",
+    "greater_than_equal": "at least {ge}",
+    "int_type": "an integer",
+    "less_than_equal": "at most {le}",
+    "list_type": "an array",
+    "model_type": "an object",
+    "string_type": "a string",
 }
+"""What a field may have, by the kind of pydantic's error."""

@@ -44,7 +44,7 @@ async def test_a_request_is_rendered_as_the_server_renders_it(
     ("text", "reason"),
     [
         ("{", "could not parse the JSON"),
-        ("[]", "Input should be an object"),
+        ("[]", "expected an object"),
         ('{"model": "m"}', "has no input"),
         ('{"messages": 1, "model": "m"}', "messages"),
         ('{"input": "a", "model": "m", "previous_response_id": "resp_1"}', "resp_1"),

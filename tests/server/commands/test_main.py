@@ -290,6 +290,16 @@ def test_what_is_no_option_is_refused(
     assert served == []
 
 
+def test_an_unknown_option_of_a_command_leads_to_the_help_of_that_command(
+    served: list[Settings], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--prot", "1"])
+    assert capsys.readouterr().err == (
+        "gpt-oss-server serve: unrecognized arguments: --prot 1; see gpt-oss-server serve --help\n"
+    )
+
+
 # render and parse
 
 
@@ -334,7 +344,10 @@ def test_a_chat_with_a_server_that_is_not_there_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["chat", "--base-url", "http://127.0.0.1:9/v1"]) == 1
-    assert capsys.readouterr().err == "gpt-oss-server chat: Connection error.\n"
+    assert capsys.readouterr().err == (
+        "gpt-oss-server chat: nothing answers at http://127.0.0.1:9/v1: start `gpt-oss-server "
+        "serve`, or name another address with --base-url\n"
+    )
 
 
 def test_an_error_of_a_chats_server_has_no_control_characters(

@@ -16,6 +16,7 @@ def test_every_option_is_in_one_group() -> None:
         ("model", None, "VALUE", False),
         ("api_key", None, "VALUE", True),
         ("port", "8000", "N", False),
+        ("tool_timeout", None, "VALUE", False),
         ("store_ttl", "30", "NUMBER", False),
         ("parallel_calls", "false", "{true,false}", False),
         ("raw_reasoning", "show", "{show,hide}", False),
@@ -34,3 +35,17 @@ def test_an_option_is_described(
         metavar,
         repeatable,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("max_body_bytes", "32 MiB"),
+        ("max_file_bytes", "512 MiB"),
+        ("max_owner_file_bytes", "10 GiB"),
+        ("max_running", ""),
+        ("port", ""),
+    ],
+)
+def test_a_number_of_bytes_is_also_said_in_words(name: str, size: str) -> None:
+    assert option(name).size == size

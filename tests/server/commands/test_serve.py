@@ -534,6 +534,20 @@ def test_urls_that_the_server_requests_are_not_logged(
     assert "secret" not in err
 
 
+def test_other_packages_log_each_warning_once_and_no_details(fork: Callable[..., Fork]) -> None:
+    program = (
+        "import logging, huggingface_hub.utils.logging as hub\n"
+        "from server.commands.serve import _log_to_stderr\n"
+        "_log_to_stderr('INFO')\n"
+        "hub.get_logger('huggingface_hub.x').warning('no hub')\n"
+        "logging.getLogger('ContinuousBatchingLogger').info('a detail')\n"
+    )
+    status, _, err = fork(program=program).end()
+    assert status == 0
+    assert err.count("no hub") == 1
+    assert "a detail" not in err
+
+
 def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(io.StringIO(), monkeypatch).split("\n") == [
         "load: 0%",
@@ -738,3 +752,9 @@ def test_hosted_tools_are_listed_with_those_that_are_off() -> None:
         "mcp is off: no mcp",
     ]
     assert tool_lines({}) == []
+
+
+def test_a_browser_without_a_provider_says_what_it_searches() -> None:
+    assert tool_lines({"browser": None, "mcp": None}, has_provider=False) == [
+        "hosted tools: browser (searches this documentation; --search adds a provider), mcp"
+    ]

@@ -52,7 +52,9 @@ async def test_a_refused_method_has_those_of_all_routes() -> None:
     async with client() as http:
         answer = await http.delete("/x")
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, PUT")
-    assert error_of(answer)["message"] == "Invalid URL (DELETE /x)"
+    assert error_of(answer)["message"] == (
+        "Not allowed to DELETE on /x (HTTP GET or HEAD or PUT expected)."
+    )
 
 
 async def test_another_http_error_keeps_its_words_and_headers() -> None:

@@ -41,6 +41,11 @@ def test_empty_input_has_no_items(nothing: Any) -> None:
     assert items.normalise(nothing) == []
 
 
+def test_an_input_of_another_type_is_named_with_what_it_may_be() -> None:
+    with pytest.raises(InvalidRequest, match="expected a string or an array, but got an integer"):
+        items.normalise(5)
+
+
 CUSTOM_CALL = {"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "select 1"}
 WITH_STATUS = [
     *(

@@ -264,7 +264,9 @@ async def test_a_background_response_that_is_not_stored_is_refused(open_app: Ope
         answer = await app.post(
             "/v1/responses", {"input": "hi", "background": True, "store": False}
         )
-    assert (answer.status_code, answer.json()["error"]["param"]) == (400, "store")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"]) == (400, "store")
+    assert error["message"] == "'store' must not be false where 'background' is true."
 
 
 async def test_a_background_response_is_cancelled(open_app: OpenApp, store: Store) -> None:

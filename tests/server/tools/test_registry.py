@@ -69,5 +69,6 @@ async def test_a_tool_that_cannot_be_made_says_why(caplog: pytest.LogCaptureFixt
 
 
 def test_an_unknown_name_is_an_error() -> None:
-    with pytest.raises(UnknownTool, match="unknown hosted tool 'x'; there are python, browser"):
+    there = r"there are python \(code_interpreter\), browser \(web_search\), mcp"
+    with pytest.raises(UnknownTool, match=f"unknown hosted tool 'x'; {there}"):
         registry.create(("x",), setup)

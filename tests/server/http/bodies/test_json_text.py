@@ -21,15 +21,15 @@ class Outer(BaseModel):
 @pytest.mark.parametrize(
     ("value", "param", "message"),
     [
-        ({}, "name", "Invalid value for 'name': Field required."),
-        ({"name": 1}, "name", "Invalid value for 'name': Input should be a valid string."),
+        ({}, "name", "Missing required parameter: 'name'."),
+        ({"name": 1}, "name", "Invalid value for 'name': expected a string."),
         ({"name": "n", "inner": [{"size": 1}, {"size": "big"}]}, "inner.1.size", None),
         (
             {"name": "n", "inner": {}},
             "inner",
-            "Invalid value for 'inner': Input should be an array.",
+            "Invalid value for 'inner': expected an array.",
         ),
-        ([], None, "Invalid value: Input should be an object."),
+        ([], None, "Invalid value: expected an object."),
     ],
 )
 def test_a_value_that_does_not_fit_is_a_400_that_names_the_field(
@@ -59,6 +59,21 @@ def test_the_code_says_what_is_wrong(fields: dict[str, Any], code: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         validate({"model": "m", "messages": [], **fields}, CreateChatCompletion)
     assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"top_logprobs": 21}, "'top_logprobs': expected at most 20."),
+        ({"n": 0}, "'n': expected at least 1."),
+        ({"verbosity": "loud"}, "'verbosity': expected 'low', 'medium' or 'high'."),
+        ({"metadata": dict.fromkeys("abcdefghijklmnopq", "")}, "'metadata': expected at most 16 "),
+    ],
+)
+def test_all_problems_are_worded_alike(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        validate({"model": "m", "messages": [], **fields}, CreateChatCompletion)
+    assert refusal.value.message.startswith(f"Invalid value for {problem}")
 
 
 def test_a_missing_field_has_a_code_of_its_own() -> None:
