@@ -17,7 +17,7 @@ WEIGHTS = {"gpt-oss-20b": 13_800_000_000, "gpt-oss-120b": 65_300_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """name: what was checked. fact: what was found. advice: what to do; empty where all is well.
+    """name: what was checked. fact: what was found. advice: what to do if that is not enough.
 
     status: `failed` where serving would fail, `warning` where it would lack something.
     """
@@ -28,9 +28,9 @@ class Check:
     advice: str = ""
 
     @property
-    def advised(self) -> bool:
-        """Whether there is something to do."""
-        return self.status != "ok" and self.advice != ""
+    def to_do(self) -> str:
+        """The advice; empty where all is well."""
+        return "" if self.status == "ok" else self.advice
 
 
 @dataclass(frozen=True, slots=True)

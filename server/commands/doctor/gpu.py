@@ -16,6 +16,8 @@ def check_driver(answer: tuple[int | None, str], torch: Torch, plan: Plan) -> Ch
     """answer: `run` of nvidia-smi, one line of name, driver and memory for each GPU."""
     status, text = answer
     missing = plan.without_gpu if torch.cuda is not None or plan.needs_gpu else "ok"
+    if status is None and missing == "ok":
+        return Check("driver", missing, "no NVIDIA driver was found, and none is needed")
     if status is None:
         advice = f"install NVIDIA's driver, or start a container with --gpus all{_or_cpu(plan)}"
         return Check("driver", missing, "nvidia-smi is not there or does not answer", advice)

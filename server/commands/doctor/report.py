@@ -30,8 +30,8 @@ def report(checks: Sequence[Check]) -> str:
     lines = []
     for check in checks:
         lines.append(f"{_SIGNS[check.status]}  {check.name:{width}}  {check.fact}")
-        if check.advised:
-            lines.append(f"{'':9}{'':{width}}  -> {check.advice}")
+        if check.to_do:
+            lines.append(f"{'':9}{'':{width}}  -> {check.to_do}")
     failed = [check.name for check in checks if check.status == "failed"]
     lines.append(f"serve would fail: {', '.join(failed)}" if failed else "serve would run")
     return "\n".join(lines)
@@ -39,4 +39,5 @@ def report(checks: Sequence[Check]) -> str:
 
 def report_json(checks: Sequence[Check]) -> str:
     """The same for programs."""
-    return json.dumps({"status": worst(checks), "checks": [asdict(each) for each in checks]})
+    listed = [asdict(each) | {"advice": each.to_do} for each in checks]
+    return json.dumps({"status": worst(checks), "checks": listed})

@@ -50,7 +50,6 @@ def check_docker() -> Check:
     status, text = run("docker", "version", "--format", "{{.Server.Version}}", seconds=5)
     if status == 0:
         return Check("Docker", "ok", text)
-    advice = "install Docker and add this user to its group; DOCKER_HOST names a daemon elsewhere"
     host = os.environ.get("DOCKER_HOST", "")
-    fact = "not installed" if status is None else "no daemon answers"
-    return Check("Docker", "warning", f"{fact} {host}".strip(), advice)
+    fact = "not installed" if status is None else f"no daemon answers {host}".strip()
+    return Check("Docker", "ok", f"{fact}; only `docker compose` needs one")

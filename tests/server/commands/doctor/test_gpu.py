@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.torch_build import Device, Torch
-from server.commands.doctor.check import Plan
+from server.commands.doctor.check import Check, Plan
 from server.commands.doctor.gpu import (
     check_driver,
     check_gpu,
@@ -24,14 +24,17 @@ def gpu(total: int = 80, free: int = 79, capability: tuple[int, int] = (9, 0)) -
     return Device(0, "NVIDIA H100", capability, total * GB, free * GB)
 
 
-@pytest.mark.parametrize(
-    ("plan", "status"), [(BIG, "failed"), (DEMO, "warning"), (ON_CPU, "ok"), (VLLM, "failed")]
-)
+@pytest.mark.parametrize(("plan", "status"), [(BIG, "failed"), (DEMO, "warning"), (VLLM, "failed")])
 def test_without_a_driver(plan: Plan, status: str) -> None:
     check = check_driver((None, "no such file"), CUDA, plan)
     assert check.status == status
     assert "--gpus all" in check.advice
     assert ("device=cpu" in check.advice) is (plan.backend == "transformers")
+
+
+def test_without_a_driver_that_is_needed_all_is_well() -> None:
+    fact = "no NVIDIA driver was found, and none is needed"
+    assert check_driver((None, "no such file"), CUDA, ON_CPU) == Check("driver", "ok", fact)
 
 
 def test_a_driver_that_is_too_old_is_named_with_the_oldest_that_would_do() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from server.commands.doctor import report as module
 from server.commands.doctor.check import Check
-from server.commands.doctor.report import report, worst
+from server.commands.doctor.report import report, report_json, worst
 from server.commands.main import main
 from server.settings import Settings
 
@@ -48,6 +48,11 @@ def test_the_exit_status_is_whether_serve_would_run(
         "fact": checks[1].fact,
         "advice": checks[1].advice,
     }
+
+
+def test_a_check_that_is_well_has_no_advice() -> None:
+    listed = json.loads(report_json([Check("a", "ok", "fine", "do this")]))["checks"]
+    assert listed[0]["advice"] == ""
 
 
 def test_it_takes_the_options_of_serve(

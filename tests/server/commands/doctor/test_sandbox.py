@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from server.commands.doctor.check import Check
 from server.commands.doctor.sandbox import check_docker, check_layer, check_sandbox, check_together
 from server.tools.python.confinement.command import Layers
 from server.tools.python.confinement.probe import Probe
@@ -46,8 +47,8 @@ def test_the_layers_together() -> None:
 
 def test_docker(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {**os.environ, "DOCKER_HOST": ""})
-    assert check_docker().fact == "not installed"
+    assert check_docker() == Check("Docker", "ok", "not installed; only `docker compose` needs one")
     program(programs, "docker", "exit 1")
-    assert check_docker().fact == "no daemon answers"
+    assert check_docker().fact == "no daemon answers; only `docker compose` needs one"
     program(programs, "docker", "echo 28.1")
     assert check_docker().fact == "28.1"
