@@ -54,7 +54,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "egress_proxy",
         "robots",
     ),
-    "Store": ("store", "store_ttl", "store_patience", "encryption_key"),
+    "Store": ("store", "store_ttl", "store_patience", "store_connections", "encryption_key"),
     "Files and containers": (
         "files",
         "max_file_bytes",

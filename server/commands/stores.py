@@ -32,7 +32,7 @@ def open_store(settings: Settings) -> Store:
         default_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     url = settings.store or f"sqlite:///{default_file()}"
     _make_private(parse_url(url))
-    return SqlStore(url)
+    return SqlStore(url, settings.store_connections)
 
 
 def default_file() -> Path:

@@ -35,6 +35,11 @@ class StorageOptions(BaseSettings):
         description="seconds that a stored answer waits for a store that is unavailable before it "
         "fails",
     )
+    store_connections: int = Field(
+        15,
+        ge=1,
+        description="connections to the database that requests use at once; others wait for one",
+    )
     encryption_key: Several = Field(
         (),
         description="key that encrypts the reasoning that clients store: 32 bytes in URL-safe "

@@ -15,7 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.open_files import FileChanged, OpenFiles
-from server.store.sqlalchemy_engine import FILES, WRITES, migrate, open_engine, parse_url
+from server.store.postgres_privileges import MissingPrivileges
+from server.store.sqlalchemy_engine import (
+    CONNECTIONS,
+    FILES,
+    WRITES,
+    migrate,
+    open_engine,
+    parse_url,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +31,7 @@ _CLOCKS = {
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "extract(epoch from clock_timestamp())",
 }
+_FORBIDDEN = (asyncpg.InsufficientPrivilegeError, MissingPrivileges)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _STILL_SERVED = "requests with `store: false` that refer to nothing stored are still served."
 
@@ -30,20 +39,20 @@ _STILL_SERVED = "requests with `store: false` that refer to nothing stored are s
 class Database:
     """A SQLite file or a PostgreSQL database.
 
-    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. clock: the
-    database's own time, in Unix seconds.
+    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. connections: the
+    most that requests use at once. clock: the database's own time, in Unix seconds.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, connections: int = CONNECTIONS) -> None:
         self.url = parse_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self.clock: ColumnElement[float] = literal_column(
             _CLOCKS[self.url.get_backend_name()], Double
         )
-        self.engine = open_engine(self.url)
+        self.engine = open_engine(self.url, connections=connections)
         self._writer = self.engine.execution_options(**WRITES)
         # With connections of their own, because a late heartbeat ends responses.
-        self._heartbeats = open_engine(self.url).execution_options(**WRITES)
+        self._heartbeats = open_engine(self.url, connections=1).execution_options(**WRITES)
         self._files: OpenFiles | None = None
         self._reads = _Health("read")
         self._writes = _Health("write")
@@ -66,8 +75,12 @@ class Database:
 
     @property
     def writes_fail(self) -> bool:
-        """Whether the last write failed."""
+        """Whether a write failed, and none of `writes_succeed` has come since."""
         return self._writes.failure is not None
+
+    def writes_succeed(self) -> None:
+        """End a failure to write, after a check: some writes succeed on a disk that is full."""
+        self._writes.succeeded()
 
     def check(self) -> None:
         """Raise StoreDamaged if the file is known to be damaged, or was deleted or replaced."""
@@ -101,6 +114,7 @@ class Database:
                 await connection.execution_options(isolation_level="REPEATABLE READ")
             self._opened(connection)
             yield connection
+        self._reads.succeeded()
 
     @asynccontextmanager
     async def writing(self, *, heartbeat: bool = False) -> AsyncGenerator[AsyncConnection]:
@@ -144,7 +158,7 @@ class Database:
 
     @asynccontextmanager
     async def _reported(self, health: "_Health") -> AsyncGenerator[None]:
-        """Translate errors of a database that is unreachable or full to StoreUnavailable.
+        """Translate errors of a database that is away, full or forbidden to StoreUnavailable.
 
         Errors that are bugs pass unchanged. asyncpg's errors occur when a connection is refused,
         and a ProgrammingError without a statement where the server does not know a parameter of it.
@@ -164,15 +178,13 @@ class Database:
             if _is_bug(error):
                 raise
             cause = _cause(error)
-            health.failed(str(getattr(cause, "sqlite_errorname", type(cause).__name__)))
+            health.failed(_name(cause))
             if getattr(cause, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
                 self._damage = self._damaged(cause)
                 raise self._damage from error
             raise StoreUnavailable(
                 f"The server's store is unavailable for now; {_STILL_SERVED}"
             ) from cause
-        else:
-            health.succeeded()
 
     def _changed(self) -> StoreDamaged:
         return StoreDamaged(
@@ -216,8 +228,16 @@ class _Health:
 
 
 def _is_bug(error: BaseException) -> bool:
+    if isinstance(_cause(error), _FORBIDDEN):
+        return False
     connecting = isinstance(error, ProgrammingError) and error.statement is None
     return isinstance(error, IntegrityError | ProgrammingError | DataError) and not connecting
+
+
+def _name(cause: BaseException) -> str:
+    """The error's name for the log; with its message where that names only tables and rights."""
+    name = str(getattr(cause, "sqlite_errorname", type(cause).__name__))
+    return f"{name}: {cause}" if isinstance(cause, _FORBIDDEN) else name
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,9 @@ WRITES = {"gpt_oss_writes": True}
 FILES = "gpt_oss_files"
 """The key of the OpenFiles in a SQLite connection's `info`."""
 
+CONNECTIONS = 15
+"""The most connections of an engine at once; others wait for one of them."""
+
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _SCHEMA_LOCK = 0x6770746F7373
 """PostgreSQL's advisory lock that serializes migrations of gateways that start together."""
@@ -40,6 +43,7 @@ _CACHE_KIB = 32 * 1024
 # The -wal file is truncated to this size after a large transaction.
 _MOST_WAL_BYTES = 64 * 1024 * 1024
 _CONNECT_SECONDS = 5
+_KEPT_CONNECTIONS = 5
 _PING_SECONDS = 3
 _STATEMENT_SECONDS = 30
 _USED = "gpt_oss_used"
@@ -65,17 +69,31 @@ def parse_url(url: str) -> URL:
     return parsed.set(drivername=drivers[parsed.drivername])
 
 
-def open_engine(url: URL, *, statement_seconds: float | None = _STATEMENT_SECONDS) -> AsyncEngine:
+def open_engine(
+    url: URL,
+    *,
+    statement_seconds: float | None = _STATEMENT_SECONDS,
+    connections: int = CONNECTIONS,
+) -> AsyncEngine:
     """Return SQLAlchemy's engine, which connects when it is first used.
 
-    statement_seconds: how long PostgreSQL may take for a statement; None for any time.
+    statement_seconds: how long PostgreSQL may take for a statement; None for any time. connections:
+    the most at once.
     """
+    kept = min(connections, _KEPT_CONNECTIONS)
+    pool = {
+        "pool_size": kept,
+        "max_overflow": connections - kept,
+        "pool_timeout": _CONNECT_SECONDS,
+    }
     if url.get_backend_name() == "sqlite":
-        return _open_sqlite(url)
-    return _open_postgres(url, statement_seconds)
+        return _open_sqlite(url, pool)
+    return _open_postgres(url, statement_seconds, pool)
 
 
-def _open_postgres(url: URL, statement_seconds: float | None) -> AsyncEngine:
+def _open_postgres(
+    url: URL, statement_seconds: float | None, pool: Mapping[str, int]
+) -> AsyncEngine:
     connect = partial(
         asyncpg.connect,
         postgres_url.dsn_of(url),
@@ -86,8 +104,8 @@ def _open_postgres(url: URL, statement_seconds: float | None) -> AsyncEngine:
         "postgresql+asyncpg://",
         # As `async_creator`, with which SQLAlchemy takes no arguments of its own.
         connect_args={"async_creator_fn": connect, **postgres_url.dialect_arguments(url)},
-        pool_timeout=_CONNECT_SECONDS,
         hide_parameters=True,
+        **pool,
     )
 
     # In place of `pool_pre_ping`, which waits for a silent server as long as for a statement.
@@ -139,12 +157,12 @@ def _config() -> Config:
     return config
 
 
-def _open_sqlite(url: URL) -> AsyncEngine:
+def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
     engine = create_async_engine(
         url,
-        pool_timeout=_CONNECT_SECONDS,
         connect_args={"timeout": _BUSY_SECONDS, "isolation_level": None},
         hide_parameters=True,
+        **pool,
     )
 
     @event.listens_for(engine.sync_engine, "connect")

@@ -75,6 +75,7 @@ VARIABLES = {
     "store": ("sqlite:///x.db", "sqlite:///x.db"),
     "store_ttl": ("1", 1),
     "store_patience": ("5", 5),
+    "store_connections": ("3", 3),
     "files": ("folder", "folder"),
     "max_file_bytes": ("1", 1),
     "max_owner_file_bytes": ("1", 1),

@@ -1,5 +1,6 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -25,15 +26,22 @@ from server.store.item_pages import read_page
 from server.store.items import Item, StoredItem
 from server.store.lists import ListPage, ListQuery, Page
 from server.store.postgres_listener import GATEWAY, PostgresListener
+from server.store.postgres_privileges import check_privileges
 from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
 from server.store.responses.list_sql import list_responses
 from server.store.responses.sweep_sql import sweep_responses
 from server.store.responses.turns_sql import read_turns
+from server.store.sqlalchemy_engine import CONNECTIONS
 from server.store.tables import INPUT, OUTPUT, SEAL, events, items, responses, runs, secrets
 
 _SQLITE_POLL_SECONDS = 0.2
 _POSTGRES_POLL_SECONDS = 10.0
 
+_CHECK = "check of writes"
+"""The name of the row that shows whether the database can be written."""
+
+_CHECK_BYTES = 256 * 1024
+"""The size of that row: a request of a few pages may still fit where others do not."""
 
 Row = dict[str, Any]
 
@@ -69,12 +77,13 @@ class Peers(Protocol):
 class SqlStore:
     """One gateway's connections to a database that it may share.
 
-    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. Each store object
-    has a gateway id of its own. All times are those of the database's clock.
+    url: `sqlite:///FILE` or `postgresql://…`. Raises ValueError for any other. connections: the
+    most that requests use at once. Each store object has a gateway id of its own. All times are
+    those of the database's clock.
     """
 
-    def __init__(self, url: str) -> None:
-        self.database = database = Database(url)
+    def __init__(self, url: str, connections: int = CONNECTIONS) -> None:
+        self.database = database = Database(url, connections)
         self.chat_completions = SqlChatCompletions(database)
         self.conversations = SqlConversations(database)
         self.files = SqlFiles(database)
@@ -120,11 +129,21 @@ class SqlStore:
                 await connection.execute(select(secrets.c.name).where(secrets.c.name == SEAL))
 
     async def _check_writes(self, *, heartbeat: bool = False) -> None:
+        """Write as much as a request does, and delete it. Only this ends a failure to write.
+
+        In two transactions, because SQLite writes nothing of a row that comes and goes in one.
+        """
+        row = {"name": _CHECK, "value": os.urandom(_CHECK_BYTES // 2).hex()}
+        written = self.database.insert(secrets).values(row)
         async with self.database.writing(heartbeat=heartbeat) as connection:
-            # A row comes and goes: SQLite writes nothing where an update changes nothing.
-            name = self._gateway
-            await connection.execute(secrets.insert().values(name=name, value=""))
-            await connection.execute(secrets.delete().where(secrets.c.name == name))
+            if not self.database.is_sqlite:
+                await check_privileges(connection)
+            await connection.execute(
+                written.on_conflict_do_update(index_elements=["name"], set_={"value": row["value"]})
+            )
+        async with self.database.writing(heartbeat=heartbeat) as connection:
+            await connection.execute(delete(secrets).where(secrets.c.name == _CHECK))
+        self.database.writes_succeed()
 
     async def begin(self, stored: StoredResponse) -> None:
         """Insert the response, its input, and the run with this gateway's id."""

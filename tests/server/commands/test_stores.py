@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 from stat import S_IMODE
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,12 @@ async def test_a_store_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
     await store.start()
     await store.stop()
     assert S_IMODE(file.stat().st_mode) == 0o640
+
+
+def test_the_store_has_the_connections_of_the_settings(tmp_path: Path) -> None:
+    store: Any = open_store(Settings(store=f"sqlite:///{tmp_path}/s.db", store_connections=7))
+    pool = store.database.engine.pool
+    assert pool.size() + pool._max_overflow == 7
 
 
 def test_sqlites_own_names_of_files_are_left_to_it(tmp_path: Path) -> None:

@@ -218,8 +218,9 @@ async def test_a_full_disk(tmp_path: Path) -> None:
         # A little may still fit into the pages that are there.
         while (await client.post("/responses", json={"input": "hi " * 3000})).status_code == 200:
             continue
-        while (await client.post("/responses", json={"input": "hi"})).status_code == 200:
-            continue
+        for body in STATEFUL[:2]:
+            while (await client.post("/responses", json=body)).status_code == 200:
+                continue
         await assert_only_stateless_is_served(client, reads=True)
     await store.stop()
 

@@ -5,7 +5,7 @@ import os
 import resource
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -142,13 +142,36 @@ async def test_a_full_file_is_checked_by_writing_until_there_is_room(
     store: SqlStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    await limit_pages(store)
-    with pytest.raises(StoreUnavailable):
-        await put(store, turn("big", text="x" * 1_000_000))
-    assert store.database.writes_fail
+    with full_disk():
+        with pytest.raises(StoreUnavailable):
+            await put(store, turn("two"))
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+    assert "can write again" not in caplog.text
     await store.check()
     assert not store.database.writes_fail
     assert "can write again" in caplog.text
+
+
+async def test_a_file_with_room_for_a_small_row_only_is_full(
+    store: SqlStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(store)
+    for number in range(3):
+        with suppress(StoreUnavailable):
+            await store.cancel(f"a small write {number}")
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+    assert "can write again" not in caplog.text
+
+
+async def fill(store: SqlStore) -> None:
+    """Write until there is no room for a large response; small ones still fit."""
+    await limit_pages(store)
+    with suppress(StoreUnavailable):
+        for number in range(100):
+            await put(store, turn(f"big{number}", text=os.urandom(50_000).hex()))
+    await put(store, turn("small"))
 
 
 async def test_a_heartbeat_without_runs_finds_room_only_where_there_is_some(

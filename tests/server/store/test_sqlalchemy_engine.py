@@ -110,8 +110,10 @@ CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('CREATE INDEX', 'CREAT
 async def test_a_migration_may_take_longer_than_other_statements(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hurried(url: URL, *, statement_seconds: float | None = 0.1) -> AsyncEngine:
-        return open_engine(url, statement_seconds=statement_seconds)
+    def hurried(
+        url: URL, *, statement_seconds: float | None = 0.1, connections: int = 1
+    ) -> AsyncEngine:
+        return open_engine(url, statement_seconds=statement_seconds, connections=connections)
 
     url = await asyncio.to_thread(postgres.new_database)
     engine = open_engine(parse_url(url))
