@@ -11,9 +11,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 from server.threads import completed
-from server.tools.python import session_files
+from server.tools.python import session_files, session_transfers
 from server.tools.python.confinement.command import (
     TEMPORARY,
     Folders,
@@ -26,7 +27,6 @@ from server.tools.python.process_limits import environment, kernel_limits, usabl
 from server.tools.python.sandbox import (
     SESSION_ID,
     CellEvent,
-    FileTooLarge,
     NoSuchSession,
     OutputText,
     SandboxFile,
@@ -41,6 +41,9 @@ logger = logging.getLogger(__name__)
 
 WORKER = Path(__file__).with_name("worker.py")
 RESTARTED = "The session was restarted: its variables are lost, its files are there.\n"
+
+RETRY_SECONDS = 10.0
+"""The time between two attempts to start."""
 
 _CHUNK = 1 << 18
 
@@ -64,7 +67,8 @@ class ProcessSandbox:
         self._sessions: dict[str, Session] = {}
         self._warm: Session | None = None
         self._starts: asyncio.Task[None] | None = None
-        self._warming: asyncio.Task[None] | None = None
+        self._retrying: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[Any] | None = None
         self._watch: Watch | None = None
         cores = usable_cores()
         self._starting = asyncio.Semaphore(max(2, len(cores)))
@@ -80,8 +84,16 @@ class ProcessSandbox:
         """Each layer of confinement that was tried, and `on` or why it is off."""
         return self._report
 
+    @property
+    def live(self) -> int:
+        """The sessions whose process lives."""
+        return sum(each.live is not None for each in self._sessions.values())
+
     async def start(self) -> None:
-        """Probe the layers and start the first process. Waits for a start that is under way."""
+        """Probe the layers and start the first process. Waits for a start that is under way.
+
+        Where the folder cannot be used, or the process does not start, this is tried again later.
+        """
         await asyncio.shield(self.start_soon())
 
     def start_soon(self) -> asyncio.Task[None]:
@@ -92,25 +104,37 @@ class ProcessSandbox:
 
     async def _start(self) -> None:
         found = await asyncio.to_thread(probe)
-        self._report, self._problem = found.report, None
+        self._report, problem = found.report, None
         if self._given is None:
-            self._layers, self._problem = found.layers, found.problem
+            self._layers, problem = found.layers, found.problem
         if importlib.util.find_spec("IPython") is None:
-            self._problem = "IPython is not installed: pip install 'gpt-oss-server[python-tools]'"
+            problem = "IPython is not installed: pip install 'gpt-oss-server[python-tools]'"
+        if problem is not None:
+            self._problem = problem
+            return
+        await self._prepare()
+        if self._problem is not None:
+            self._retrying = asyncio.create_task(self._retry())
+
+    async def _prepare(self) -> None:
+        """Prepare the folder and start the first process. Sets `problem`."""
+        self._problem = await asyncio.to_thread(self._folders.prepare, self._layers)
         if self._problem is None:
-            self._problem = await asyncio.to_thread(self._folders.prepare, self._layers)
-        if self._problem is None:
-            try:
-                self._warm = await self._start_warm()
-            except SandboxUnavailable as error:
-                self._problem = str(error)
+            self._warming = warming = asyncio.create_task(self._start_ahead())
+            self._problem = await warming
         if self._problem is None:
             self._watch = Watch(self._sessions)
+
+    async def _retry(self) -> None:
+        while self._problem is not None:
+            await asyncio.sleep(RETRY_SECONDS)
+            await self._prepare()
+        logger.info("Python can be used now")
 
     async def stop(self) -> None:
         """End all sessions' processes. Safe to call twice. Folders stay."""
         self._problem = "it has been stopped"
-        for task in (self._starts, self._warming):
+        for task in (self._starts, self._retrying, self._warming):
             if task is not None and not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):
@@ -173,7 +197,9 @@ class ProcessSandbox:
         record = self._get(session)
         with ExitStack() as opened:
             async with record.moving:
-                file = await completed(asyncio.to_thread(_open, record.data, path, opened))
+                file = await completed(
+                    asyncio.to_thread(session_transfers.open_file, record.data, path, opened)
+                )
             while chunk := await completed(asyncio.to_thread(os.read, file, _CHUNK)):
                 yield chunk
 
@@ -183,10 +209,12 @@ class ProcessSandbox:
         with ExitStack() as opened:
             async with record.moving:
                 uploaded = record.uploaded
-                upload, left = await completed(asyncio.to_thread(_upload, record, path, opened))
+                upload, left = await completed(
+                    asyncio.to_thread(session_transfers.begin_upload, record, path, opened)
+                )
                 record.uploads += 1
             try:
-                return await _receive(record, upload, content, uploaded + left)
+                return await session_transfers.receive(record, upload, content, uploaded + left)
             finally:
                 record.uploads -= 1
 
@@ -302,10 +330,16 @@ class ProcessSandbox:
             self._warming = asyncio.create_task(self._refill())
 
     async def _refill(self) -> None:
+        if problem := await self._start_ahead():
+            logger.warning("No Python process could be started ahead: %s", problem)
+
+    async def _start_ahead(self) -> str | None:
+        """Start the process that waits. Returns why it could not be started."""
         try:
             self._warm = await self._start_warm()
         except (SandboxUnavailable, OSError) as error:
-            logger.warning("No Python process could be started ahead: %s", error)
+            return str(error)
+        return None
 
     async def _adopt(self, record: Session) -> bool:
         """Give the waiting process to a session that never had one, if it has the same limits."""
@@ -339,13 +373,13 @@ class ProcessSandbox:
 
         Where that fails it keeps its own folder. Raises OSError.
         """
-        await completed(asyncio.to_thread(_move, record, warm))
+        await completed(asyncio.to_thread(session_transfers.move, record, warm))
         try:
             # A session that was closed meanwhile has no link, or another session of its name has.
             if not record.closed:
                 self._folders.give(name, warm.folder)
         except OSError:
-            await completed(asyncio.to_thread(_take, warm, record))
+            await completed(asyncio.to_thread(session_transfers.take, warm, record))
             raise
 
     # Folders
@@ -418,46 +452,6 @@ async def _remove(folder: Path) -> None:
         logger.warning("A session's folder is left behind: %s", error)
 
 
-def _open(folder: Path, path: str, opened: ExitStack) -> int:
-    """A descriptor of a file. opened: closes it, also if the caller was cancelled meanwhile."""
-    file = session_files.open_file(folder, path)
-    opened.callback(os.close, file)
-    return file
-
-
-def _upload(record: Session, path: str, opened: ExitStack) -> tuple[session_files.Upload, int]:
-    """An upload into the session's folder, and the bytes that the limit leaves to all uploads.
-
-    opened: closes it, as `_open` describes.
-    """
-    left = record.limits.disk - session_files.usage(record.folder, record.limits.disk)
-    upload = session_files.Upload(record.data, path, record.user)
-    opened.callback(upload.close)
-    return upload, left
-
-
-async def _receive(
-    record: Session, upload: session_files.Upload, content: AsyncIterator[bytes], most: int
-) -> SandboxFile:
-    """Write an upload. Raises FileTooLarge once the session's uploads have more than `most` bytes.
-
-    Those that are received at once share what the limit leaves, and a failed one gives back its
-    part.
-    """
-    size = 0
-    try:
-        async for chunk in content:
-            size += len(chunk)
-            record.uploaded += len(chunk)
-            if record.uploaded > most:
-                raise FileTooLarge(upload.path)
-            await completed(asyncio.to_thread(upload.write, chunk))
-        return await completed(asyncio.to_thread(upload.finish))
-    except BaseException:
-        record.uploaded -= size
-        raise
-
-
 def _empty_folders(record: Session) -> Folders:
     """The session's folders, with nothing of an earlier process but its files."""
     folders = Folders.below(record.folder)
@@ -467,22 +461,3 @@ def _empty_folders(record: Session) -> Folders:
         if record.user is not None:
             os.chown(each, record.user, record.user)
     return folders
-
-
-def _move(record: Session, warm: Session) -> None:
-    """Move a session's uploaded files to the folder of the process that it gets, or none."""
-    try:
-        _take(record, warm)
-    except OSError:
-        _take(warm, record)
-        raise
-
-
-def _take(giver: Session, taker: Session) -> None:
-    """Move all files, those that are there already included, to the folder and user of `taker`."""
-    for each in os.listdir(giver.data):
-        os.rename(giver.data / each, taker.data / each)
-    if taker.user is not None:
-        for folder, below, files in os.walk(taker.data):
-            for each in (*below, *files):
-                os.chown(Path(folder, each), taker.user, taker.user, follow_symlinks=False)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from server.tools.python import frames, live, usage, watch
-from server.tools.python import process as module
+from server.tools.python import frames, live, session_transfers, usage, watch
 from server.tools.python.process import RESTARTED, ProcessSandbox
 from server.tools.python.sandbox import (
     CellEnd,
@@ -170,14 +169,14 @@ async def test_a_cancelled_cell_gets_its_process_whole_or_not_at_all(
 ) -> None:
     """The cancellation comes while the waiting process gets the session's folder."""
     moving, go_on = asyncio.Event(), threading.Event()
-    move, loop = module._move, asyncio.get_running_loop()
+    move, loop = session_transfers.move, asyncio.get_running_loop()
 
     def slow_move(*arguments: Any) -> None:
         loop.call_soon_threadsafe(moving.set)
         go_on.wait(30)
         move(*arguments)
 
-    monkeypatch.setattr(module, "_move", slow_move)
+    monkeypatch.setattr(session_transfers, "move", slow_move)
     running = asyncio.create_task(cell(sandbox, "a", "x = 1"))
     await moving.wait()
     running.cancel()

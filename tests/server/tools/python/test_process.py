@@ -417,6 +417,55 @@ async def test_a_root_that_cannot_be_used_is_a_problem() -> None:
     sandbox = ProcessSandbox(Path(sys.prefix) / "sessions")
     await sandbox.start()
     assert "every session could read" in (sandbox.problem or "")
+    await sandbox.stop()
+
+
+async def opened(sandbox: ProcessSandbox) -> None:
+    """Wait until the sandbox can be used."""
+    async with asyncio.timeout(60):
+        while sandbox.problem is not None:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0.01)
+
+
+async def test_a_root_that_is_repaired_is_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    await asyncio.to_thread(root.touch)
+    sandbox = ProcessSandbox(root)
+    await sandbox.start()
+    assert "cannot be made" in (sandbox.problem or "")
+    await asyncio.to_thread(root.unlink)
+    await opened(sandbox)
+    await sandbox.create("a", LIMITS)
+    assert text_of(await cell(sandbox, "a", "print(1)")) == "1\n"
+    assert sandbox.live == 1
+    await sandbox.stop()
+
+
+async def test_a_first_process_that_fails_is_started_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    worker = module.WORKER
+    monkeypatch.setattr(module, "WORKER", Path("/usr/missing.py"))
+    sandbox = ProcessSandbox(root)
+    await sandbox.start()
+    assert "No such file" in (sandbox.problem or "")
+    monkeypatch.setattr(module, "WORKER", worker)
+    await opened(sandbox)
+    await sandbox.stop()
+
+
+async def test_a_sandbox_that_is_stopped_does_not_try_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    await asyncio.to_thread(root.touch)
+    sandbox = ProcessSandbox(root)
+    await sandbox.start()
+    await sandbox.stop()
+    assert sandbox._retrying is not None
+    assert sandbox._retrying.done()
+    assert sandbox.problem == "it has been stopped"
 
 
 def test_the_environment_has_nothing_of_the_server() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from server.tools.python import live
+from server.tools.python import live, session_transfers
 from server.tools.python import process as module
 from server.tools.python.frames import InvalidFrame
 from server.tools.python.process import ProcessSandbox
@@ -163,8 +163,8 @@ async def test_a_process_that_gets_a_session_while_the_sandbox_stops_ends(
 ) -> None:
     before = running()
     await sandbox.create("a", LIMITS)
-    held = Held(module._move)
-    monkeypatch.setattr(module, "_move", held)
+    held = Held(session_transfers.move)
+    monkeypatch.setattr(session_transfers, "move", held)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
     await held.began.wait()
     stopping = asyncio.create_task(sandbox.stop())
@@ -179,8 +179,8 @@ async def test_a_session_that_is_closed_while_it_gets_a_process_has_no_link(
     root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sandbox.create("a", LIMITS)
-    held = Held(module._move)
-    monkeypatch.setattr(module, "_move", held)
+    held = Held(session_transfers.move)
+    monkeypatch.setattr(session_transfers, "move", held)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
     await held.began.wait()
     closing = asyncio.create_task(sandbox.close("a"))
@@ -236,7 +236,7 @@ async def test_a_waiting_process_whose_folder_no_session_gets_ends(
     assert warm is not None
     assert warm.live is not None
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_move", failing)
+        patch.setattr(session_transfers, "move", failing)
         with pytest.raises(raised, match=str(failure)):
             await cell(sandbox, "a", "1")
     assert not warm.live.alive
