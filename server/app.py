@@ -65,12 +65,14 @@ from server.summaries.extractive import ExtractiveSummariser
 from server.summaries.model import ModelSummariser, SummaryModel
 from server.summaries.policy import load_policy
 from server.summaries.remote import RemoteModel
+from server.telemetry import definitions
 from server.telemetry.metrics import Metrics
 from server.telemetry.readiness import Readiness
 from server.tools import registry
 from server.tools.base import HostedTool
 from server.tools.mcp.approvals import Approvals
 from server.tools.python.containers import ContainerLimits, ContainerService
+from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
 from server.tools.registry import ToolSetup
 from server.tools.toolbox import Toolbox
@@ -155,6 +157,7 @@ def create_app(
         containers=container_service,
         traffic=traffic,
     )
+    _show_gauges(metrics, context, toolbox, sandbox)
     maintenance = Maintenance(
         context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY, (library.sweep,)
     )
@@ -219,6 +222,18 @@ def _metrics(settings: Settings, backend: Backend, tools: Sequence[HostedTool]) 
         version("gpt-oss-server"),
         info.name,
     )
+
+
+def _show_gauges(
+    metrics: Metrics, context: Context, toolbox: Toolbox, sandbox: PythonSandbox | None
+) -> None:
+    metrics.show(definitions.BODY_MEMORY, lambda: {(): context.body_budget.used})
+    metrics.show(
+        definitions.TOOL_READY,
+        lambda: {(name,): problem is None for name, problem in toolbox.problems.items()},
+    )
+    if isinstance(sandbox, ProcessSandbox):
+        metrics.show(definitions.PYTHON_SESSIONS, lambda: {(): sandbox.live})
 
 
 def _gateway(settings: Settings, backend: Backend, observer: Observer) -> Gateway:

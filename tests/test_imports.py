@@ -76,7 +76,7 @@ LAYERS: dict[str, set[str]] = {
         "tools",
     },
     "persistence": {"errors", "generation", "outbound", "store", "threads"},
-    "telemetry": {"generation", "http", "store", "threads"},
+    "telemetry": {"errors", "generation", "http", "store", "threads"},
     "responses": {
         "tools",
         "context",
@@ -124,6 +124,7 @@ LAYERS: dict[str, set[str]] = {
         "schemas",
         "settings",
         "store",
+        "telemetry",
         "threads",
         "tools",
         "web",

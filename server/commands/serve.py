@@ -6,7 +6,6 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from types import FrameType
@@ -28,7 +27,10 @@ from server.http.connections.config import Config
 from server.inbound.grammar_sandbox import shared
 from server.settings import Settings
 from server.store.errors import StoreDamaged, StoreTooNew, StoreUnavailable
+from server.store.files.folder import FileFolder
 from server.store.responses.base import Store
+from server.telemetry.definitions import CONNECTIONS
+from server.tools.browser.calls import NAME as BROWSER
 from server.tools.python.opening import open_sandbox
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
@@ -53,7 +55,6 @@ OTHER_FILES = 1024
 WATCH_SECONDS = 1.0
 """The time between two checks of the engine."""
 
-_NO_PROVIDER = "searches this documentation; --search adds a provider"
 
 TICK_SECONDS = 1.0
 """The time between two updates of the `date` header, which has whole seconds."""
@@ -85,6 +86,7 @@ def serve(settings: Settings) -> None:
             _raise_open_file_limit(settings.max_connections)
             backend = open_backend(settings, Progress())
             store, sandbox = _open_store(settings), _open_sandbox(settings)
+            _check_files(settings)
             exclude_from_collections()  # what was imported, before the model loads
             with ExitStack() as opened:
                 opened.callback(lambda: runner.run(store.stop()))
@@ -129,6 +131,23 @@ def _open_store(settings: Settings) -> Store:
         raise CommandFailed(f"cannot open the store: {error}") from error
 
 
+def _check_files(settings: Settings) -> None:
+    """Raises CommandFailed if --files names a folder that cannot be used.
+
+    The default folder may be of no use, as in a container whose files cannot be written: many
+    servers get no uploads.
+    """
+    if settings.files_folder is None:
+        return
+    try:
+        FileFolder(settings.files_folder).check()
+    except OSError as error:
+        problem = f"cannot store files in {settings.files_folder}: {error.strerror}"
+        if settings.files is not None:
+            raise CommandFailed(f"{problem}; name another folder with --files") from error
+        logger.warning("%s; uploads are refused", problem)
+
+
 def _listen(
     runner: asyncio.Runner,
     settings: Settings,
@@ -150,6 +169,7 @@ def _listen(
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
     )
+    app.state.metrics.show(CONNECTIONS, lambda: {(): config.open_connections.open})
     # sse-starlette would end streams at the first signal; this server drains them.
     AppStatus.disable_automatic_graceful_drain()
     server = Server(config, app.state.context, app.state.toolbox, runner.get_loop())
@@ -187,16 +207,12 @@ class Server(uvicorn.Server):
         """The error of the engine, if that ended the server."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Print the address once connections are accepted, and start to watch the engine.
-
-        The hosted tools are logged: programs read the address from the output.
-        """
+        """Print the address once connections are accepted, and start to watch the engine."""
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
-        has_provider = bool(self._context.settings.search)
-        for line in tool_lines(self._toolbox.problems, has_provider=has_provider):
-            logger.info("%s", line)
+        if BROWSER in self._toolbox.problems and not self._context.settings.search:
+            logger.info("web_search searches this documentation; --search adds a provider")
         self._watch = self._loop.create_task(self._end_with_the_engine())
 
     async def _end_with_the_engine(self) -> None:
@@ -255,17 +271,6 @@ class Server(uvicorn.Server):
     def _close_connections(self) -> None:
         for connection in self.server_state.connections:
             connection.transport.abort()
-
-
-def tool_lines(problems: Mapping[str, str | None], *, has_provider: bool = True) -> list[str]:
-    """What `serve` logs about hosted tools.
-
-    problems: as `Toolbox.problems` has them. has_provider: whether `--search` names one.
-    """
-    notes = {} if has_provider else {"browser": f" ({_NO_PROVIDER})"}
-    on = [name + notes.get(name, "") for name, problem in problems.items() if problem is None]
-    off = [f"{name} is off: {problem}" for name, problem in problems.items() if problem]
-    return [*([f"hosted tools: {', '.join(on)}"] if on else []), *off]
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:

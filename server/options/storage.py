@@ -7,7 +7,7 @@ from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from server.options.values import Several
+from server.options.values import Several, folder
 
 _MEMORY = "memory"
 """The value of `store` for a store in this process's memory."""
@@ -71,6 +71,11 @@ class StorageOptions(BaseSettings):
 
             parse_url(value)
         return value
+
+    @field_validator("files", mode="before")
+    @classmethod
+    def _named_folder(cls, value: object) -> object:
+        return folder(value)
 
     @field_validator("encryption_key")
     @classmethod

@@ -7,7 +7,14 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from server.options.values import NO_TOOLS, Several, is_web_url, timeouts, tool_names
+from server.options.values import (
+    NO_TOOLS,
+    Several,
+    folder,
+    is_web_url,
+    timeouts,
+    tool_names,
+)
 
 TOOL_TIMEOUTS = {"python": 120.0}
 """Seconds for one call. gpt-oss was trained with this time limit for Python."""
@@ -119,6 +126,11 @@ class ToolOptions(BaseSettings):
 
             check(name.partition(".")[0] for name in names)  # mcp.LABEL is one of mcp
         return value
+
+    @field_validator("python_folder", mode="before")
+    @classmethod
+    def _named_folder_of_sessions(cls, value: object) -> object:
+        return folder(value)
 
     @field_validator("mcp")
     @classmethod

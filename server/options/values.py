@@ -22,6 +22,13 @@ _JSON_ARRAY = re.compile(r'\[\s*["\]]')
 """How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 
 
+def folder(value: object) -> object:
+    """The name of a folder. Raises ValueError for none: it would be the current folder."""
+    if value == "":
+        raise ValueError("expected the name of a folder")
+    return value
+
+
 def tool_names(value: str | None) -> tuple[str, ...] | None:
     """The names in `hosted_tools`; None for all tools."""
     if value is None:

@@ -11,7 +11,7 @@ from server.context import context_of
 from server.errors import EngineDown
 from server.http.answers.answer import json_response
 from server.telemetry.readiness import Readiness
-from server.tools.toolbox import Toolbox
+from server.tools.toolbox import STARTING, Toolbox
 
 router = APIRouter()
 
@@ -30,17 +30,16 @@ async def health(request: Request) -> Response:
 async def ready(request: Request) -> Response:
     """200 if the engine and the store can serve a request; else 503 with the reasons.
 
-    `tools` has each hosted tool: `on`, or why it is off, which concerns only requests that name it.
+    `tools` has each hosted tool: `on`, `starting` or `off`, which concerns only requests that name
+    it. The log says why it is off: the reason may have addresses and files, which are not public.
     """
     readiness: Readiness = request.app.state.readiness
     reasons = list(await readiness.reasons())
     if context_of(request).draining.is_set():
         reasons.append("server: it is stopping")
     toolbox: Toolbox = request.app.state.toolbox
-    tools = {
-        name: "on" if problem is None else f"off: {problem}"
-        for name, problem in toolbox.problems.items()
-    }
+    states = {None: "on", STARTING: "starting"}
+    tools = {name: states.get(problem, "off") for name, problem in toolbox.problems.items()}
     if reasons:
         return json_response({"status": "not ready", "reasons": reasons, "tools": tools}, 503)
     return json_response({"status": "ready", "reasons": [], "tools": tools})

@@ -171,6 +171,27 @@ STREAMS = Definition(
     "gpt_oss_open_streams", "gauge", "Answers as server-sent events that are being sent now."
 )
 WEBSOCKETS = Definition("gpt_oss_open_websockets", "gauge", "WebSockets that are open now.")
+CONNECTIONS = Definition(
+    "gpt_oss_open_connections",
+    "gauge",
+    "Connections that are open now, of at most `--max-connections`.",
+)
+BODY_MEMORY = Definition(
+    "gpt_oss_body_memory_bytes",
+    "gauge",
+    "Memory that bodies of requests use now, of at most `--max-body-memory`.",
+)
+PYTHON_SESSIONS = Definition(
+    "gpt_oss_python_sessions",
+    "gauge",
+    "Sessions whose Python process lives on this machine now, of at most `--python-sessions`.",
+)
+TOOL_READY = Definition(
+    "gpt_oss_hosted_tool_ready",
+    "gauge",
+    "1 if the hosted tool can be used, 0 if it is off or starting.",
+    ("tool",),
+)
 READY = Definition(
     "gpt_oss_ready",
     "gauge",
@@ -188,6 +209,7 @@ DEFINITIONS = (
     *(RUNNING, WAITING, PROMPT_TOKENS, CACHED_TOKENS, GENERATION_TOKENS, ANSWERS),
     *(FIRST_TOKEN, LATENCY, QUEUE_TIME, ANSWER_PROMPT, ANSWER_OUTPUT, REASONING_TOKENS),
     *(IN_TOOLS, QUEUE_PLACES, REJECTIONS, FAILURES, REPAIRS, CALLS, CALL_SECONDS, SUMMARIES),
-    *(HTTP_REQUESTS, HTTP_ERRORS, STREAMS, WEBSOCKETS, READY, BUILD),
+    *(HTTP_REQUESTS, HTTP_ERRORS, STREAMS, WEBSOCKETS, CONNECTIONS, BODY_MEMORY),
+    *(PYTHON_SESSIONS, TOOL_READY, READY, BUILD),
 )
 """In the order of the documentation."""

@@ -7,15 +7,23 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, get_args
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from harmony.events import Repair
+from server.errors import (
+    APIError,
+    BodyMemoryExhausted,
+    Busy,
+    EngineDown,
+    RateLimited,
+    ServerFailed,
+)
 from server.generation.gateway import Gateway
 from server.generation.metering import (
     AnswerMeasured,
@@ -26,6 +34,7 @@ from server.generation.metering import (
 )
 from server.http.shared_task import SharedTask
 from server.http.traffic import RequestEnded, Traffic, TrafficObserver
+from server.store.errors import StoreUnavailable
 from server.telemetry import definitions as d
 from server.telemetry import labels
 
@@ -39,6 +48,12 @@ FRESH_SECONDS = 1.0
 
 NOT_RUN: tuple[CallOutcome, ...] = ("refused", "approval")
 """How calls end that did not run, and so took no time."""
+
+FAILURES: frozenset[type[APIError]] = frozenset({ServerFailed, EngineDown, StoreUnavailable})
+"""Errors of admitted answers that are no mistakes of their requests."""
+
+REFUSALS: frozenset[type[APIError]] = frozenset({Busy, BodyMemoryExhausted, RateLimited})
+"""The same before requests are admitted."""
 
 _Values = Mapping[tuple[str, ...], float]
 """The values of a metric, by those of its labels."""
@@ -90,6 +105,8 @@ class Metrics(Observer, TrafficObserver):
         self._requests = self._counter(d.HTTP_REQUESTS)
         self._errors = self._counter(d.HTTP_ERRORS)
         self._watched: _Watched | None = None
+        self._gauges: list[tuple[d.Definition, Callable[[], _Values]]] = []
+        ProcessCollector(registry=self._registry)
         self._texts = {
             is_open: SharedTask[tuple[bytes, str]](FRESH_SECONDS) for is_open in (False, True)
         }
@@ -122,10 +139,21 @@ class Metrics(Observer, TrafficObserver):
         self._reasoning.labels(self._model)
         for kind in Repair:
             self._repairs.labels(kind.value)
+        for counter, errors in ((self._failures, FAILURES), (self._errors, FAILURES | REFUSALS)):
+            for error in errors:
+                counter.labels(self._codes.of(error.default_code))
+        for tool in self._tools:
+            self._call_seconds.labels(tool)
+            for outcome in get_args(CallOutcome):
+                self._calls.labels(tool, outcome)
 
     def watch(self, gateway: Gateway, traffic: Traffic) -> None:
         """Show, from now on, what these count and hold. Call it once."""
         self._watched = _Watched(self._model, gateway, traffic)
+
+    def show(self, gauge: d.Definition, read: Callable[[], _Values]) -> None:
+        """Show a gauge, from now on. read: its values, by those of its labels."""
+        self._gauges.append((gauge, read))
 
     @_never_raises
     def queue_left(self, seconds: float) -> None:
@@ -196,7 +224,8 @@ class Metrics(Observer, TrafficObserver):
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}
         watched = [] if self._watched is None else self._watched.collect()
-        return [*watched, _gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
+        gauges = (_gauge(definition, read()) for definition, read in self._gauges)
+        return [*watched, *gauges, _gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
 
 
 class _Watched:

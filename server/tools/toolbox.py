@@ -43,7 +43,7 @@ class Toolbox:
     async def running(self) -> AsyncGenerator[None]:
         """Start all tools at once, wait at most `START_SECONDS`, and stop them after the block.
 
-        A slower tool goes on starting. One that fails is logged.
+        A slower tool goes on starting. Each is logged when its start ends.
         """
         self._starting = {tool.name: asyncio.create_task(self._start(tool)) for tool in self.tools}
         if self._starting:
@@ -59,6 +59,10 @@ class Toolbox:
         except Exception:
             logger.exception("the hosted tool %s could not be started", tool.name)
             raise
+        if tool.problem is None:
+            logger.info("the hosted tool %s is on", tool.name)
+        else:
+            logger.warning("the hosted tool %s is off: %s", tool.name, tool.problem)
 
     def _problem(self, tool: HostedTool) -> str | None:
         task = self._starting.get(tool.name)

@@ -458,3 +458,8 @@ def test_files_are_found_again_as_their_rows_are(tmp_path: Path) -> None:
     assert folder is not None
     assert folder.parts[-2:] == ("gpt-oss-server", "files")
     assert "--store memory" in problem(store="memory", files="x")
+
+
+@pytest.mark.parametrize("option", ["files", "python_folder"])
+def test_a_folder_without_a_name_is_not_the_current_one(option: str) -> None:
+    assert "expected the name of a folder" in problem(**{option: ""})

@@ -63,6 +63,7 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     yield from check_engines(settings)
     yield check_port(settings)
     yield check_store(settings, default_file())
+    yield from _folder_checks(settings)
     yield from check_sandbox()
 
 
@@ -126,6 +127,16 @@ def _cache_checks(settings: Settings, serving: Plan) -> Iterator[Check]:
         yield _demo_check()
     elif is_on_hub(settings) and not is_cached(settings.model or ""):
         yield _download_check(hub_cache(), serving.weights or 0)
+
+
+def _folder_checks(settings: Settings) -> Iterator[Check]:
+    """The folders of uploaded files and of Python sessions. Without the latter, `serve` runs."""
+    if settings.files is not None:
+        yield check_disk("files", Path(settings.files), "name another folder with --files")
+    if settings.python_folder is not None:
+        advice = "the tool python is off; name another folder with --python-folder"
+        found = check_disk("Python folder", settings.python_folder, advice)
+        yield replace(found, status="warning") if found.status == "failed" else found
 
 
 def _download_check(cache: Path, size: int) -> Check:

@@ -5,6 +5,7 @@ import platform
 import shutil
 import sysconfig
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from server.commands.doctor.check import DEQUANTISED, Check, Plan, Status, size
 
@@ -91,7 +92,16 @@ def check_disk(name: str, folder: Path, advice: str) -> Check:
     there = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(there).free
     fact = f"{size(free)} free for {folder}"
-    if not os.access(there, os.W_OK):
+    if not _takes_files(there):
         return Check(name, "failed", f"{there} cannot be written", advice)
     status: Status = "ok" if free >= _LITTLE else "warning"
     return Check(name, status, fact, "" if status == "ok" else "it is nearly full: make room")
+
+
+def _takes_files(folder: Path) -> bool:
+    """Whether a file can be made in the folder. What root may write may still be of the kernel."""
+    try:
+        with TemporaryFile(dir=folder):
+            return os.access(folder, os.W_OK)
+    except OSError:
+        return False

@@ -24,8 +24,8 @@ _PARTIAL_SECONDS = 86_400.0
 class FileFolder:
     """A folder of contents.
 
-    folder: None for a temporary one, which `close` deletes. It is created with the first content,
-    readable by its owner only. Several gateways may share it.
+    folder: None for a temporary one, which `close` deletes. It is created with the first content
+    or by `check`, readable by its owner only. Several gateways may share it.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -36,6 +36,11 @@ class FileFolder:
     def stage(self) -> "StagedFile":
         """A new file to write to. Raises OSError."""
         return StagedFile(self, self._made())
+
+    def check(self) -> None:
+        """Make the folder, and a file in it that is gone at once. Raises OSError."""
+        with tempfile.TemporaryFile(dir=self._made()):
+            pass
 
     def path(self, file_id: str) -> Path | None:
         """Where the content of a file is; None if there is none."""

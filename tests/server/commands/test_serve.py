@@ -32,11 +32,11 @@ from server.commands.main import INTERRUPTED
 from server.commands.serve import (
     Progress,
     Server,
+    _check_files,
     _listen,
     _open_sandbox,
     _raise_open_file_limit,
     serve,
-    tool_lines,
 )
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
@@ -186,6 +186,12 @@ def test_the_printed_address_answers_at_once(scripted: Start) -> None:
     assert [model["id"] for model in models["data"]] == ["a", "b"]
     process.send(signal.SIGINT)
     assert process.end()[0] == 0
+
+
+def test_the_open_connections_are_shown(scripted: Start) -> None:
+    process = scripted()
+    scraped = httpx.get(f"{process.url()}/metrics").text
+    assert "\ngpt_oss_open_connections 1.0\n" in scraped
 
 
 STRICT = {
@@ -735,6 +741,26 @@ def test_a_store_that_cannot_be_opened_is_one_line(scripted: Start, tmp_path: Pa
     assert last == "gpt-oss-server serve: cannot open the store: unable to open database file"
 
 
+def test_a_folder_of_files_that_cannot_be_made_is_one_line(scripted: Start, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file/folder"
+    status, log = scripted("--files", str(folder)).end()
+    assert (status, log.splitlines()[-1]) == (
+        1,
+        f"gpt-oss-server serve: cannot store files in {folder}: Not a directory; name another "
+        "folder with --files",
+    )
+
+
+def test_a_default_folder_of_files_that_cannot_be_made_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "gpt-oss-server").touch()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    _check_files(Settings())
+    assert "uploads are refused" in caplog.text
+
+
 def test_a_store_of_a_newer_version_is_one_line(scripted: Start, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "store.db")) as store:
         store.execute("CREATE TABLE alembic_version (version_num)")
@@ -746,15 +772,13 @@ def test_a_store_of_a_newer_version_is_one_line(scripted: Start, tmp_path: Path)
     assert last.startswith("gpt-oss-server serve: the store was made by a newer version")
 
 
-def test_hosted_tools_are_listed_with_those_that_are_off() -> None:
-    assert tool_lines({"python": None, "browser": None, "mcp": "no mcp"}) == [
-        "hosted tools: python, browser",
-        "mcp is off: no mcp",
-    ]
-    assert tool_lines({}) == []
-
-
-def test_a_browser_without_a_provider_says_what_it_searches() -> None:
-    assert tool_lines({"browser": None, "mcp": None}, has_provider=False) == [
-        "hosted tools: browser (searches this documentation; --search adds a provider), mcp"
-    ]
+@pytest.mark.parametrize("options", [(), ("--search", "brave")])
+def test_a_browser_without_a_provider_says_what_it_searches(
+    scripted: Start, options: tuple[str, ...]
+) -> None:
+    server = scripted("--log-level", "info", *options, tools=("--hosted-tools", "browser"))
+    server.url()
+    server.send(signal.SIGTERM)
+    _, log = server.end()
+    assert "the hosted tool browser is o" in log
+    assert ("searches this documentation" in log) == (not options)

@@ -13,8 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from adapters.errors import EngineFault
 from server.http.answers.answer import CLIENT_CLOSED_REQUEST
+from server.http.bodies.budget import Lease
 from server.telemetry import metrics
 from server.telemetry.metrics import CLIENT_LEFT
+from server.tools.python.process import ProcessSandbox
+from tests.sandboxes import BareSandbox
 from tests.server.routes.test_responses_socket import connect
 from tests.server.tools.hosted import SEARCH, Tool, answer, call, script
 from tests.waiting import pass_time, until
@@ -346,6 +349,27 @@ async def test_the_version_and_the_backend_are_shown(open_app: Any) -> None:
         scraped = await scrape(app)
     labels = {"version": shown["version"], "backend": "scripted"}
     assert scraped("gpt_oss_build_info", **labels) == scraped("gpt_oss_build_info") == 1
+
+
+async def test_the_memory_of_bodies_is_shown(open_app: Any) -> None:
+    async with open_app() as app:
+        with Lease(app.app.state.context.body_budget).charged(1000):
+            scraped = await scrape(app)
+    assert scraped("gpt_oss_body_memory_bytes") == 1000
+
+
+async def test_the_hosted_tools_are_shown(open_app: Any, tmp_path: Path) -> None:
+    sandbox = BareSandbox(tmp_path / "sandbox", "no layers")
+    async with open_app(sandbox=sandbox) as app:
+        scraped = await scrape(app)
+    assert scraped("gpt_oss_hosted_tool_ready", tool="python") == 0
+    assert scraped("gpt_oss_hosted_tool_ready", tool="mcp") == 1
+
+
+async def test_the_python_sessions_of_this_machine_are_shown(open_app: Any, tmp_path: Path) -> None:
+    async with open_app(sandbox=ProcessSandbox(tmp_path)) as app:
+        scraped = await scrape(app)
+    assert scraped("gpt_oss_python_sessions") == 0
 
 
 # Hosted calls

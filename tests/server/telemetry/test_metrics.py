@@ -32,6 +32,9 @@ def metrics() -> Metrics:
     made = Metrics("m", 1000, ["python", "mcp"], "1.0", "scripted")
     backend: Any = None
     made.watch(Gateway(backend, Admission(2, 1)), Traffic(made))
+    for gauge in (definitions.CONNECTIONS, definitions.BODY_MEMORY, definitions.PYTHON_SESSIONS):
+        made.show(gauge, lambda: {(): 3})
+    made.show(definitions.TOOL_READY, lambda: {("python",): 1, ("mcp",): 0})
     return made
 
 
@@ -65,7 +68,8 @@ def shown(metrics: Metrics) -> Iterator[tuple[str, str, str]]:
 
 def test_all_metrics_are_defined_and_shown(metrics: Metrics) -> None:
     defined = [(each.name, each.kind, each.text) for each in DEFINITIONS]
-    assert sorted(shown(metrics)) == sorted(defined)
+    own = [each for each in shown(metrics) if not each[0].startswith("process_")]
+    assert sorted(own) == sorted(defined)
 
 
 def test_the_labels_are_those_of_the_definitions(metrics: Metrics) -> None:
@@ -86,6 +90,31 @@ def test_the_labels_are_those_of_the_definitions(metrics: Metrics) -> None:
 def test_every_definition_is_listed() -> None:
     made = [each for each in vars(definitions).values() if isinstance(each, Definition)]
     assert len(DEFINITIONS) == len({each.name for each in DEFINITIONS}) == len(made)
+
+
+def test_a_gauge_is_read_when_it_is_written(metrics: Metrics) -> None:
+    found = values(metrics)
+    assert found["gpt_oss_open_connections"] == 3
+    assert (found["gpt_oss_hosted_tool_ready|python"], found["gpt_oss_hosted_tool_ready|mcp"]) == (
+        *(1, 0),
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the library reads /proc")
+def test_the_process_is_measured(metrics: Metrics) -> None:
+    assert {"process_resident_memory_bytes", "process_open_fds"} <= values(metrics).keys()
+
+
+def test_what_alerts_are_for_is_0_before_it_happens(metrics: Metrics) -> None:
+    found = values(metrics)
+    for code in ("server_error", "engine_unavailable", "store_unavailable"):
+        assert found[f"gpt_oss_answer_failures_total|{code}"] == 0
+    for code in ("server_error", "server_overloaded", "rate_limit_exceeded"):
+        assert found[f"gpt_oss_http_errors_total|{code}"] == 0
+    for tool in ("python", "mcp"):
+        for outcome in ("completed", "failed", "timeout", "approval", "refused", "cancelled"):
+            assert found[f"gpt_oss_hosted_calls_total|{outcome}|{tool}"] == 0
+        assert found[f"gpt_oss_hosted_call_seconds_count|{tool}"] == 0
 
 
 def test_an_answer_is_counted_with_its_times_and_tokens(metrics: Metrics) -> None:

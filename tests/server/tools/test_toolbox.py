@@ -41,6 +41,7 @@ async def test_no_tools_need_no_time() -> None:
 async def test_tools_that_fail_are_off(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    caplog.set_level("INFO")
     monkeypatch.setattr(toolbox, "START_SECONDS", 0.01)
     monkeypatch.setattr(toolbox, "STOP_SECONDS", 0.01)
     slow = declaration("slow", "slow")
@@ -54,9 +55,38 @@ async def test_tools_that_fail_are_off(
             "on": None,
         }
     assert tools[-1].stopped == 1
+    levels = {each.getMessage(): each.levelname for each in caplog.records}
+    assert levels["the hosted tool browser.search is off: no network"] == "WARNING"
+    assert levels["the hosted tool on is on"] == "INFO"
     assert "the hosted tool python could not be started" in caplog.text
     assert "the hosted tool slow does not stop" in caplog.text
     assert "stopping python failed" in caplog.text
+
+
+class Late(Tool):
+    """Starts when it is let go, and cannot be used then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = asyncio.Event()
+        self.has_started = asyncio.Event()
+
+    async def start(self) -> None:
+        await self.go.wait()
+        self.problem = "no folder"
+        asyncio.get_running_loop().call_soon(self.has_started.set)
+
+
+async def test_a_tool_that_starts_slowly_is_logged_at_its_end(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toolbox, "START_SECONDS", 0)
+    tool = Late()
+    async with Toolbox([tool]).running():
+        assert "is off" not in caplog.text
+        tool.go.set()
+        await tool.has_started.wait()
+    assert "the hosted tool python is off: no folder" in caplog.text
 
 
 def test_the_first_tool_has_a_type() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -226,3 +227,19 @@ def test_kernels_are_looked_for_where_a_gpu_needs_them() -> None:
     assert packed["compiled kernels"].status == "failed"  # offline
     assert "compiled kernels" not in named(torch)
     assert "compiled kernels" not in named(Torch("2.13"), model="openai/gpt-oss-20b")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root may write to other folders")
+def test_folders_that_take_no_files() -> None:
+    options: Any = {"files": "/proc/files", "python_folder": "/proc/python"}
+    checks = named(Torch("2.13.0"), **options)
+    assert (checks["files"].status, checks["files"].fact) == ("failed", "/proc cannot be written")
+    assert checks["Python folder"].status == "warning"
+    assert "--python-folder" in checks["Python folder"].advice
+
+
+def test_folders_that_will_be_made(tmp_path: Path) -> None:
+    options: Any = {"files": str(tmp_path / "a/b"), "python_folder": str(tmp_path / "c")}
+    checks = named(Torch("2.13.0"), **options)
+    assert {checks[name].status for name in ("files", "Python folder")} <= {"ok", "warning"}
+    assert not list(tmp_path.glob("[ac]"))
