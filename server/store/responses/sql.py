@@ -41,7 +41,7 @@ _CHECK = "check of writes"
 """The name of the row that shows whether the database can be written."""
 
 _CHECK_BYTES = 256 * 1024
-"""The size of that row: a request of a few pages may still fit where others do not."""
+"""Its size after a failure: a row of a few bytes may still fit where requests do not."""
 
 Row = dict[str, Any]
 
@@ -129,11 +129,12 @@ class SqlStore:
                 await connection.execute(select(secrets.c.name).where(secrets.c.name == SEAL))
 
     async def _check_writes(self, *, heartbeat: bool = False) -> None:
-        """Write as much as a request does, and delete it. Only this ends a failure to write.
+        """Write a row and delete it; after a failure, which only this ends, a large one.
 
         In two transactions, because SQLite writes nothing of a row that comes and goes in one.
         """
-        row = {"name": _CHECK, "value": os.urandom(_CHECK_BYTES // 2).hex()}
+        size = _CHECK_BYTES if self.database.writes_fail else 0
+        row = {"name": _CHECK, "value": os.urandom(size // 2).hex()}
         written = self.database.insert(secrets).values(row)
         async with self.database.writing(heartbeat=heartbeat) as connection:
             if not self.database.is_sqlite:
