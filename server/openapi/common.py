@@ -63,7 +63,7 @@ class Readiness(TypedDict):
     reasons: list[str]
     """Why it does not."""
     tools: dict[str, str]
-    """Each hosted tool: `on`, or `off: ` and the reason. It concerns only requests that name it."""
+    """Each hosted tool: `on`, `starting` or `off`. It concerns only requests that name it."""
 
 
 @described
