@@ -24,10 +24,10 @@ ELEMENTS = frozenset(
 )
 ATTRIBUTES = frozenset(
     _words(
-        "accent accentunder columnalign columnlines columnspacing depth display displaystyle "
-        "fence form height largeop linethickness lspace mathsize mathvariant maxsize minsize "
-        "movablelimits notation rowspacing rowlines rspace scriptlevel separator separators "
-        "stretchy symmetric voffset width"
+        "accent accentunder columnalign columnlines columnspacing data-tex depth display "
+        "displaystyle fence form height largeop linethickness lspace mathsize mathvariant maxsize "
+        "minsize movablelimits notation rowspacing rowlines rspace scriptlevel separator "
+        "separators stretchy symmetric voffset width"
     )
 )
 
@@ -41,6 +41,7 @@ def mathml(tex: str, *, block: bool) -> str:
         return _source(tex)
     try:
         root = convert_to_element(tex, display="block" if block else "inline")
+        root.set("data-tex", tex)  # for those who copy it
         return _html(root, 0)
     except Exception:
         # The converter raises errors of many kinds, IndexError and KeyError among them.

@@ -192,6 +192,87 @@ def test_nothing_is_wider_than_a_narrow_screen(open_page: Any) -> None:
     expect(page.get_by_role("button", name="New chat")).to_be_visible()
 
 
+def test_a_very_narrow_screen_shows_all_of_the_bar(open_page: Any) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 320, "height": 640})
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(overflow) == 0
+    box = page.get_by_role("button", name="Theme: auto").bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 320
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "outside"), [("Chats", "New chat", 350), ("Options", "scripted", 10)]
+)
+def test_a_drawer_takes_the_focus_and_gives_it_back(
+    open_page: Any, name: str, inside: str, outside: int
+) -> None:
+    page = open_page()
+    page.set_viewport_size(NARROW)
+    opener = page.get_by_role("button", name=name)
+    opener.click()
+    drawer = page.get_by_role("complementary", name=name)
+    expect(drawer.locator(":focus")).to_contain_text(inside)
+    page.keyboard.press("Escape")
+    expect(drawer).to_be_hidden()
+    expect(opener).to_be_focused()
+    opener.click()
+    expect(drawer).to_be_visible()
+    page.mouse.click(outside, 400)
+    expect(drawer).to_be_hidden()
+
+
+def test_an_option_that_cannot_be_read_is_shown_on_a_narrow_screen(open_page: Any) -> None:
+    page = open_page()
+    page.set_viewport_size(NARROW)
+    page.get_by_role("button", name="Options").click()
+    page.get_by_label("Tools (JSON)").fill("nonsense")
+    page.keyboard.press("Escape")
+    ask(page, "Hi")
+    expect(page.locator("#options .notice.error")).to_be_in_viewport()
+
+
+def test_the_focus_is_in_the_message_box_after_another_try(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="Try again").press("Enter")
+    expect(page.get_by_text("2 / 2")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+
+@pytest.mark.parametrize("key", ["Escape", "Cancel"])
+def test_the_focus_is_on_edit_after_the_form_has_closed(open_page: Any, key: str) -> None:
+    page = open_page()
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="Edit").press("Enter")
+    field = page.get_by_role("textbox", name="Edit")
+    expect(field).to_be_focused()
+    if key == "Escape":
+        field.press(key)
+    else:
+        page.get_by_role("button", name=key).press("Enter")
+    expect(field).to_have_count(0)
+    expect(page.get_by_role("button", name="Edit")).to_be_focused()
+
+
+def test_the_page_is_named_after_what_it_shows(open_page: Any) -> None:
+    page = open_page()
+    expect(page).to_have_title("New chat · gpt-oss playground")
+    ask(page, "Are you well?")
+    expect(page).to_have_title("Are you well? · gpt-oss playground")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Are you well?")
+    page.get_by_role("link", name="Load").click()
+    expect(page).to_have_title("Load · gpt-oss playground")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Load")
+    page.get_by_role("link", name="Inspector").click()
+    expect(page).to_have_title("Inspector · gpt-oss playground")
+
+
 def test_the_theme_is_chosen_and_remembered(open_page: Any) -> None:
     page = open_page()
     page.emulate_media(color_scheme="light")

@@ -167,6 +167,19 @@ def test_the_forms_are_there_at_each_width(open_page: Any, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_an_inspected_answer_is_in_view_on_a_narrow_screen(open_page: Any) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 390, "height": 844})
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.get_by_role("button", name="Inspect").click()
+    expect(page.get_by_role("heading", name="Numbers")).to_be_in_viewport()
+    expect(page.locator(".results-pane")).to_be_focused()
+    expect(page.get_by_role("button", name="Parse")).to_be_hidden()
+    page.get_by_text("What to inspect").click()
+    expect(page.get_by_role("button", name="Parse")).to_be_visible()
+
+
 def test_a_malformed_completion_is_shown_with_its_repairs(open_page: Any) -> None:
     page = open_page()
     inspect_answer(page, "malformed, please")

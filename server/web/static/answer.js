@@ -1,7 +1,7 @@
 // @ts-check
 /** Shows one answer: follows the events of its stream, or shows a stored response. */
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { itemView } from "./items.js";
 import { TEXT } from "./text.js";
 
@@ -11,6 +11,7 @@ import { TEXT } from "./text.js";
  * @typedef {{
  *   approve: (item: any, approve: boolean) => Promise<boolean>,
  *   results: (outputs: any[]) => void,
+ *   goOn: () => void,
  * }} TurnActions
  */
 
@@ -49,6 +50,11 @@ export class Answer {
   /** Whether the answer is complete, or ended otherwise. */
   get ended() {
     return Boolean(this.response) && !["queued", "in_progress"].includes(this.response.status);
+  }
+
+  /** The text of the answer as Markdown. */
+  get markdown() {
+    return [...this.views.values()].map((view) => view.source?.()).filter(Boolean).join("\n\n");
   }
 
   /** @param {any} event */
@@ -111,6 +117,9 @@ export class Answer {
     else this.say(this.outcome);
     if (usage) this.note.append(h("span", { class: "usage" }, this.usage(usage)));
     if (status === "completed") this.offerResults();
+    if (this.outcome === TEXT.incomplete) {
+      this.items.append(h("div", { class: "reply" }, button(TEXT.goOn, () => this.actions.goOn())));
+    }
   }
 
   /** @param {any} usage */
@@ -144,7 +153,7 @@ export class Answer {
   offerResults() {
     const calls = (this.response.output ?? []).filter((/** @type {any} */ item) => CALLS.includes(item.type));
     if (!calls.length) return;
-    const form = h("form", { class: "results" });
+    const form = h("form", { class: "results reply" });
     const fields = calls.map((/** @type {any} */ call) => {
       const field = h("textarea", { rows: 2, placeholder: TEXT.resultPlaceholder });
       form.append(h("label", {}, h("span", { class: "label" }, `${TEXT.result}: ${call.name}`), field));
@@ -176,6 +185,6 @@ export class Answer {
 
   /** Another turn follows: nothing here can be answered any more. */
   settled() {
-    for (const each of this.items.querySelectorAll(".results, .buttons")) each.remove();
+    for (const each of this.items.querySelectorAll(".reply")) each.remove();
   }
 }

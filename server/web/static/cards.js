@@ -11,6 +11,9 @@ import { TEXT } from "./text.js";
  * @typedef {import("./items.js").Actions} Actions
  */
 
+const MOST_UNFOLDED = 2000; // characters
+const MOST_TOOLS = 12; // names of tools that are shown unfolded
+
 /**
  * A card: a title, a state, and sections that views add.
  * @param {string} kind @param {string} name
@@ -27,12 +30,19 @@ function card(kind, name) {
 
 /** @param {string} label @param {string} text @param {string} [name] */
 function section(label, text, name = "") {
-  return h(
-    "div",
-    { class: `part ${name}` },
-    h("span", { class: "label" }, label),
-    h("pre", { tabindex: 0 }, h("code", {}, text)),
-  );
+  const shown = h("pre", { tabindex: 0 }, h("code", {}, text));
+  return h("div", { class: `part ${name}` }, h("span", { class: "label" }, label), shown);
+}
+
+/** A section that is folded where it is long. @param {string} label @param {string} text */
+function foldable(label, text) {
+  if (text.length <= MOST_UNFOLDED) return section(label, text);
+  return fold(`${label} · ${TEXT.characters(text.length)}`, h("pre", { tabindex: 0 }, h("code", {}, text)));
+}
+
+/** @param {string} title @param {Node} shown */
+function fold(title, shown) {
+  return h("details", { class: "part" }, h("summary", { class: "label" }, title), shown);
 }
 
 const OUTSIDE_STRINGS = /("(?:[^"\\]|\\.)*")|\s+/g;
@@ -62,7 +72,7 @@ export function callView(kind, label) {
     },
     done(item) {
       title.textContent = item.namespace ? `${item.namespace}.${item.name}` : item.name;
-      shown.textContent = pretty(item.arguments ?? item.input ?? "");
+      body.replaceChildren(foldable(label, pretty(item.arguments ?? item.input ?? "")));
       state.textContent = item.status ?? "";
     },
     cut() {
@@ -80,14 +90,15 @@ export function approvalView(actions) {
     cut() {},
     done(item) {
       title.textContent = `${item.server_label} · ${item.name}`;
-      const answer = async (/** @type {boolean} */ yes) => {
-        if (await actions.approve(item, yes)) state.textContent = yes ? TEXT.approved : TEXT.denied;
+      const answer = (/** @type {boolean} */ yes) => {
+        state.textContent = yes ? TEXT.approved : TEXT.denied;
+        actions.approve(item, yes);
       };
       const buttons = h(
         "div",
-        { class: "buttons" },
-        button(TEXT.approve, () => void answer(true), { class: "primary" }),
-        button(TEXT.deny, () => void answer(false)),
+        { class: "buttons reply" },
+        button(TEXT.approve, () => answer(true), { class: "primary" }),
+        button(TEXT.deny, () => answer(false)),
       );
       body.replaceChildren(section(TEXT.arguments, pretty(item.arguments ?? "")), buttons);
     },
@@ -150,18 +161,24 @@ function hostedTitle(item) {
 function hostedParts(item) {
   const parts = [];
   if (item.code) parts.push(markup(fenced(item.code)));
-  if (item.arguments) parts.push(section(TEXT.arguments, pretty(item.arguments)));
+  if (item.arguments) parts.push(foldable(TEXT.arguments, pretty(item.arguments)));
   for (const output of item.outputs ?? []) {
-    if (output.type === "logs") parts.push(section(TEXT.output, output.logs));
+    if (output.type === "logs") parts.push(foldable(TEXT.output, output.logs));
     else if (/^data:image\//.test(output.url ?? "")) {
       parts.push(h("img", { src: output.url, alt: TEXT.figure }));
     } else if (output.url) parts.push(link(output.url));
   }
-  if (item.output) parts.push(section(TEXT.output, pretty(item.output)));
+  if (item.output) parts.push(foldable(TEXT.output, pretty(item.output)));
   if (item.error) parts.push(section(TEXT.error, errorText(item.error), "error"));
   parts.push(...foundParts(item));
-  if (item.tools) parts.push(h("p", {}, item.tools.map((/** @type {any} */ t) => t.name).join(", ")));
+  if (item.tools) parts.push(toolNames(item.tools));
   return parts;
+}
+
+/** @param {any[]} tools */
+function toolNames(tools) {
+  const names = h("p", {}, tools.map(({ name }) => name).join(", "));
+  return tools.length > MOST_TOOLS ? fold(TEXT.toolCount(tools.length), names) : names;
 }
 
 /** Python as Markdown, in a fence that is longer than all in it. @param {string} code */

@@ -4,7 +4,7 @@
 import { ApiError, json, send } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
-import { announce, button, h } from "./dom.js";
+import { announce, button, drawer, h } from "./dom.js";
 import { OptionError, Options } from "./options.js";
 import { Scroller } from "./scroller.js";
 import { Sidebar } from "./sidebar.js";
@@ -23,7 +23,9 @@ const CURRENT = "gpt-oss-chat";
 const loadTurns = () => import("./turn.js");
 
 export class ChatView {
-  constructor() {
+  /** @param {() => void} onname is called when the chat has another title */
+  constructor(onname) {
+    this.onname = onname;
     this.options = new Options(() => this.composer.box.value);
     this.turns = h("div", { class: "turns" });
     this.scroller = new Scroller(this.turns, TEXT.turns);
@@ -41,7 +43,10 @@ export class ChatView {
       stop: () => void this.stop(),
       typing: () => void loadTurns().catch(() => undefined),
     });
-    this.element = h("div", { class: "chat" }, this.sidebar.element, this.middle(), this.panel());
+    const options = h("aside", { class: "side options-panel", id: "options", "aria-label": TEXT.options }, h("h2", {}, TEXT.options), this.options.element);
+    const drawers = h("div", { class: "toggles" }, drawer(this.sidebar.element, TEXT.chats), drawer(options, TEXT.options));
+    const middle = h("section", { class: "middle", "aria-label": TEXT.title }, drawers, this.scroller.element, this.scroller.toEnd, this.composer.element);
+    this.element = h("div", { class: "chat" }, this.sidebar.element, middle, options);
     this.chat = store.newChat();
     /** @type {Promise<void>} until the turns of the chat are known */
     this.reading = Promise.resolve();
@@ -54,16 +59,14 @@ export class ChatView {
     this.composer.focus();
   }
 
-  middle() {
-    const toggle = (/** @type {string} */ text, /** @type {string} */ name) =>
-      button(text, () => this.element.classList.toggle(name), { class: "quiet" });
-    const toggles = h("div", { class: "toggles" }, toggle(TEXT.chats, "show-chats"), toggle(TEXT.options, "show-options"));
-    return h("section", { class: "middle", "aria-label": TEXT.title }, toggles, this.scroller.element, this.composer.element);
+  get title() {
+    return this.chat.title || TEXT.newChat;
   }
 
-  panel() {
-    const heading = h("h2", {}, TEXT.options);
-    return h("aside", { class: "side options-panel", "aria-label": TEXT.options }, heading, this.options.element);
+  /** The list of chats has changed, or which of them is shown. */
+  list() {
+    this.sidebar.draw(this.chat);
+    this.onname();
   }
 
   /** The chat of this id as it is now. @param {string | undefined} id */
@@ -74,7 +77,7 @@ export class ChatView {
   /** Open what somebody chose from the list. @param {string} [id] */
   async choose(id) {
     if (!this.running || id !== this.chat.id) return this.open(this.known(id));
-    this.element.classList.remove("show-chats"); // its answer goes on
+    this.sidebar.element.hidePopover(); // its answer goes on
     this.composer.focus();
   }
 
@@ -84,7 +87,7 @@ export class ChatView {
     this.reading = Promise.resolve();
     this.chat = chat ?? store.newChat();
     tabShelf.set(CURRENT, this.chat.id);
-    this.element.classList.remove("show-chats");
+    this.sidebar.element.hidePopover();
     this.composer.focus();
     let problem = "";
     if (chat?.conversation) {
@@ -132,7 +135,7 @@ export class ChatView {
 
   async draw() {
     const { chat } = this;
-    this.sidebar.draw(chat);
+    this.list();
     const path = store.path(chat);
     if (!path.length) return this.turns.replaceChildren(this.welcome());
     const { placeTurn } = await loadTurns();
@@ -165,7 +168,7 @@ export class ChatView {
     return h(
       "div",
       { class: "welcome" },
-      h("h1", {}, TEXT.emptyTitle),
+      h("h2", {}, TEXT.emptyTitle),
       h("p", {}, TEXT.emptyText),
       h("div", { class: "suggestions" }, ...TEXT.suggestions.map(suggest)),
     );
@@ -220,6 +223,7 @@ export class ChatView {
     turn.background = Boolean(fields.background);
     store.save(chat);
     this.keepPath(turn);
+    this.composer.focus(); // the button that began it may be gone
     const shown = scripts.placeTurn(this, turn);
     this.scroller.toBottom();
     void this.follow(turn, shown);
@@ -241,14 +245,14 @@ export class ChatView {
 
   /** Remove from the page what is not before `turn`. @param {Turn} turn */
   keepPath(turn) {
-    this.sidebar.draw(this.chat);
+    this.list();
     this.turns.querySelector(".welcome")?.remove();
     const ids = new Set(store.path(this.chat).map((each) => each.id));
     for (const element of [...this.turns.children]) {
       if (element.id && !ids.has(element.id)) element.remove();
     }
     const before = turn.parent && document.getElementById(turn.parent);
-    if (before) for (const each of before.querySelectorAll(".results, .card .buttons")) each.remove();
+    if (before) for (const each of before.querySelectorAll(".reply")) each.remove();
   }
 
   /**

@@ -2,7 +2,8 @@
 /** Shows a request as a command of curl and as a program of the Python SDK. */
 
 import { address, key } from "./api.js";
-import { button, dialog, h } from "./dom.js";
+import { copyButton } from "./copying.js";
+import { dialog, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
 /** @param {any} request */
@@ -14,17 +15,7 @@ export function showCode(request) {
 /** @param {string} title @param {string} text */
 function part(title, text) {
   const shown = h("code", {}, text);
-  const copy = button(TEXT.copy, async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-      copy.textContent = TEXT.copied;
-    } catch {
-      // Browsers forbid it to pages without HTTPS, for instance: a key copies what is selected.
-      getSelection()?.selectAllChildren(shown);
-      copy.textContent = TEXT.selected;
-    }
-  });
-  const head = h("div", { class: "card-head" }, h("h3", {}, title), copy);
+  const head = h("div", { class: "card-head" }, h("h3", {}, title), copyButton(() => text, shown));
   return h("section", { class: "code-part" }, head, h("pre", { tabindex: 0 }, shown));
 }
 

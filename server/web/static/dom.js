@@ -49,6 +49,28 @@ export function button(label, onclick, props = {}) {
 }
 
 /**
+ * Make `panel` a drawer: where the page is too narrow to show it beside the rest, the button that is
+ * returned opens it.
+ * @param {HTMLElement} panel @param {string} label
+ */
+export function drawer(panel, label) {
+  const opener = h("button", { type: "button", class: "quiet", popovertarget: panel.id }, label);
+  panel.popover = "auto";
+  panel.addEventListener("beforetoggle", () => {
+    panel.style.top = `${opener.getBoundingClientRect().bottom}px`;
+  });
+  panel.addEventListener("toggle", () => {
+    if (panel.matches(":popover-open")) /** @type {HTMLElement | null} */ (panel.querySelector("button, select"))?.focus();
+  });
+  return opener;
+}
+
+/** Open the drawer, unless it is beside the rest. @param {HTMLElement} panel */
+export function openDrawer(panel) {
+  if (getComputedStyle(panel).position === "fixed") panel.togglePopover(true);
+}
+
+/**
  * A modal dialog with a title. It is removed when it closes.
  * @param {string} title @param {string} closeLabel @param {...Node} children
  */
@@ -76,7 +98,7 @@ const HTML_NAMES =
 const MATH_NAMES =
   "math menclose merror mfenced mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none";
 const ATTRIBUTES =
-  "accent accentunder align class columnalign columnlines columnspacing data-language depth display displaystyle fence form height href largeop linethickness lspace mathsize mathvariant maxsize minsize movablelimits notation rel rowspacing rowlines rspace scriptlevel separator separators start stretchy symmetric target title voffset width";
+  "accent accentunder align class columnalign columnlines columnspacing data-language data-tex depth display displaystyle fence form height href largeop linethickness lspace mathsize mathvariant maxsize minsize movablelimits notation rel rowspacing rowlines rspace scriptlevel separator separators start stretchy symmetric target title voffset width";
 const MATH_NAMESPACE = "http://www.w3.org/1998/Math/MathML";
 const ELEMENT_NAMES = new Set([...HTML_NAMES.split(" "), ...MATH_NAMES.split(" ")]);
 const ATTRIBUTE_NAMES = new Set(ATTRIBUTES.split(" "));

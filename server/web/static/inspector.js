@@ -14,6 +14,7 @@ import { Tip } from "./tip.js";
 
 const HANDED = "gpt-oss-inspect";
 const EXAMPLE = '{\n  "input": "Hello!",\n  "reasoning": {"effort": "low"}\n}';
+const WIDE = matchMedia("(min-width: 60.01rem)"); // as in inspector.css
 const PAUSE = 250; // milliseconds without a key, until a changed request is rendered
 
 /** @param {string} label @param {string} value @param {number} rows */
@@ -36,6 +37,7 @@ export class InspectorView {
   constructor() {
     const sheet = h("link", { rel: "stylesheet", href: new URL("inspector.css", import.meta.url).href });
     document.head.append(sheet);
+    this.title = INSPECTOR.title;
     this.results = h("div", { class: "results-pane", tabindex: -1 }, h("p", { class: "hint" }, INSPECTOR.choose));
     this.tip = new Tip();
     this.error = h("p", { class: "notice error", role: "alert", hidden: true });
@@ -46,15 +48,24 @@ export class InspectorView {
     this.latest = 0;
     this.timer = 0;
     this.request.field.addEventListener("input", () => this.follow());
-    this.element = h("div", { class: "inspector" }, this.inputs(), this.results, this.tip.element);
+    this.inputs = this.forms();
+    WIDE.addEventListener("change", () => this.unfold());
+    this.unfold();
+    const side = h("aside", { class: "side", "aria-label": INSPECTOR.inputs }, this.error, this.inputs);
+    this.element = h("div", { class: "inspector" }, side, this.results, this.tip.element);
   }
 
-  inputs() {
+  /** Beside the results the inputs stay in view. */
+  unfold() {
+    this.inputs.open ||= WIDE.matches;
+  }
+
+  forms() {
     const stored = h("label", { class: "row" }, h("span", { class: "label" }, INSPECTOR.stored), this.id);
     return h(
-      "aside",
-      { class: "side", "aria-label": INSPECTOR.inputs },
-      this.error,
+      "details",
+      { class: "inputs", open: true },
+      h("summary", {}, INSPECTOR.inputs),
       form(INSPECTOR.showPrompt, () => this.ask(() => this.showRequest()), this.request.element),
       form(INSPECTOR.showTokens, () => this.ask(() => this.showResponse()), stored),
       form(INSPECTOR.parse, () => this.ask(() => this.showHarmony()), this.harmony.element),
@@ -70,6 +81,9 @@ export class InspectorView {
     const { request, response } = JSON.parse(handed);
     if (request) this.request.field.value = JSON.stringify(request, null, 2);
     this.id.value = response ?? "";
+    this.inputs.open = WIDE.matches; // above the results they would be all that is in view
+    this.element.scrollTop = 0;
+    this.results.focus({ preventScroll: true });
     void this.run(() => (response ? this.showResponse() : this.showRequest()));
   }
 

@@ -13,11 +13,12 @@ import { TEXT } from "./text.js";
  *   event: (event: any) => void,
  *   done: (item: any) => void,
  *   cut: () => void,
+ *   source?: () => string,
  * }} ItemView
  * `event` gets the events that name the item, `done` the item as it ended. `cut`: the answer has ended
- * before the item.
+ * before the item. `source` gives the Markdown of what belongs to the answer's text.
  *
- * @typedef {{approve: (item: any, approve: boolean) => Promise<boolean>}} Actions
+ * @typedef {{approve: (item: any, approve: boolean) => void}} Actions
  */
 
 /** The view of an item. @param {any} item @param {Actions} actions @returns {ItemView} */
@@ -42,7 +43,7 @@ export function itemView(item, actions) {
 function messageView(item) {
   const preamble = item.phase === "commentary";
   const text = new Markup();
-  let streamed = false;
+  let source = "";
   const element = h("div", { class: preamble ? "item preamble" : "item message" });
   if (preamble) element.append(h("span", { class: "label" }, TEXT.preamble));
   element.append(text.element);
@@ -50,22 +51,25 @@ function messageView(item) {
     element,
     event(event) {
       if (event.type === "response.output_text.delta" || event.type === "response.refusal.delta") {
-        streamed = true;
+        source += event.delta;
         text.push(event.delta);
       }
     },
     done(ended) {
       const parts = ended.content ?? [];
       const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
+      const streamed = source;
+      source = parts.map((/** @type {any} */ part) => part.refusal ?? withLinks(part)).join("");
       if (notes.some(isCitation)) {
-        text.element.replaceWith(markup(parts.map(withLinks).join("")), sources(notes));
+        text.element.replaceWith(markup(source), sources(notes));
         return;
       }
       // A stored message comes without deltas.
-      if (!streamed) text.push(parts.map((/** @type {any} */ part) => part.text ?? part.refusal ?? "").join(""));
+      if (!streamed) text.push(source);
       text.end();
     },
     cut: () => text.end(),
+    source: () => (preamble ? "" : source),
   };
 }
 

@@ -21,7 +21,8 @@ export class LoadView {
     this.state = h("p", { class: "notice", role: "status" }, LOAD.asking);
     this.origin = h("p", { class: "hint" });
     this.tiles = h("div", { class: "tiles" });
-    this.element = h("div", { class: "load", tabindex: 0 }, h("h1", {}, LOAD.title), this.state, this.origin, this.tiles);
+    this.title = LOAD.title;
+    this.element = h("div", { class: "load", tabindex: 0 }, this.state, this.origin, this.tiles);
     this.requests = this.series(LOAD.requests, 2);
     this.speed = this.series(LOAD.speed, 2);
     this.cache = this.series(LOAD.cache, 1);

@@ -10,7 +10,7 @@ import { TEXT } from "./text.js";
 const THEME = "gpt-oss-theme";
 const THEMES = ["system", "light", "dark"];
 
-/** @typedef {{element: HTMLElement, shown?: () => void, hidden?: () => void}} View */
+/** @typedef {{element: HTMLElement, title: string, shown?: () => void, hidden?: () => void}} View */
 
 /** @type {Record<string, () => Promise<View>>} */
 const MAKERS = {
@@ -44,7 +44,7 @@ async function route() {
     view = /** @type {View} */ (await views.get(name));
   } catch {
     views.delete(name); // the next visit tries again
-    view = { element: h("p", { class: "notice error", role: "alert" }, TEXT.noScripts) };
+    view = { title: "", element: h("p", { class: "notice error", role: "alert" }, TEXT.noScripts) };
   }
   // Another view may have been chosen while the scripts of this one were loading.
   if (view === current || name !== named()) return;
@@ -53,7 +53,16 @@ async function route() {
   for (const other of main.children) other.toggleAttribute("hidden", other !== view.element);
   if (!view.element.isConnected) main.append(view.element);
   current = view;
+  showTitle();
   view.shown?.();
+}
+
+/** The title of the page is that of its view. */
+function showTitle() {
+  const title = current?.title ?? "";
+  document.title = title ? `${title} · ${TEXT.title}` : TEXT.title;
+  const heading = /** @type {HTMLElement} */ (document.getElementById("title"));
+  heading.textContent = title || TEXT.title;
 }
 
 /** @param {string} theme */
@@ -124,7 +133,7 @@ async function showModels() {
   }
 }
 
-const chat = new ChatView();
+const chat = new ChatView(showTitle);
 onKeyNeeded(() => askForKey(true));
 setTheme(browserShelf.get(THEME) ?? "system");
 document.getElementById("theme")?.addEventListener("click", nextTheme);

@@ -5,44 +5,62 @@
  */
 
 import { send } from "./api.js";
+import { copyButton } from "./copying.js";
 import { direction, h, setSafeHTML } from "./dom.js";
+import { Splitter } from "./splitter.js";
+import { TEXT } from "./text.js";
+
+/**
+ * @typedef {import("./splitter.js").Block} Block
+ * @typedef {{text: string, element: Element, tries: number}} Waiting
+ */
 
 const PAUSE = 300; // milliseconds between two requests while an answer streams
+const LONGEST_PAUSE = 10_000; // after failures
+const MOST_TRIES = 10; // of a block: about a minute
 const MOST_BLOCKS = 64;
 const MOST_CHARACTERS = 60_000;
 
-/** @type {{text: string, element: Element}[]} */
+/** @type {Waiting[]} */
 let pending = [];
 let busy = false;
 
 /** @param {string} text @param {Element} element */
 function schedule(text, element) {
-  if (text.length > MOST_CHARACTERS) return; // it stays plain text
-  pending.push({ text, element });
+  if (text.length > MOST_CHARACTERS) return; // it stays plain
+  pending.push({ text, element, tries: 0 });
   void work();
 }
 
 async function work() {
   if (busy) return;
   busy = true;
+  let pause = PAUSE;
   while (pending.length) {
     const batch = take();
     try {
-      const answer = await send("playground/render", {
-        body: { blocks: batch.map((each) => each.text) },
-        ask: false,
-      });
-      const { html } = await answer.json();
-      batch.forEach(({ element }, index) => {
-        setSafeHTML(element, html[index]);
-        element.classList.remove("plain");
-      });
+      await render(batch);
+      pause = PAUSE;
     } catch {
-      // Plain text is readable, and the next answer tries again.
+      // Plain text is readable until the server can be reached again.
+      for (const each of batch) each.tries += 1;
+      pending.push(...batch.filter(({ tries }) => tries < MOST_TRIES).reverse());
+      pause = Math.min(2 * pause, LONGEST_PAUSE);
     }
-    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+    await new Promise((resolve) => setTimeout(resolve, pause));
   }
   busy = false;
+}
+
+/** @param {Waiting[]} batch */
+async function render(batch) {
+  const answer = await send("playground/render", { body: { blocks: batch.map(({ text }) => text) }, ask: false });
+  const { html } = await answer.json();
+  batch.forEach(({ element }, index) => {
+    setSafeHTML(element, html[index]);
+    for (const code of element.querySelectorAll("pre")) framed(code);
+    element.classList.remove("plain");
+  });
 }
 
 /** The next blocks, from the last one on: where a long chat is opened, its end is in view. */
@@ -57,67 +75,37 @@ function take() {
   return batch;
 }
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})/;
-const CONTINUES = /^(?:[ \t]|[-*+][ \t]|\d{1,9}[.)][ \t])/;
+/** Put code into a frame with its language, and a button that copies it. @param {HTMLPreElement} code */
+function framed(code) {
+  const language = h("span", {}, code.getAttribute("data-language"));
+  const copy = copyButton(() => code.textContent ?? "", code, { "aria-label": TEXT.copyCode });
+  const frame = h("div", { class: "code" }, h("div", { class: "code-head" }, language, copy));
+  code.replaceWith(frame);
+  frame.append(code);
+  return frame;
+}
 
-/** Finds where blocks of Markdown end, line by line. */
-export class Splitter {
-  constructor() {
-    this.rest = "";
-    this.scanned = 0;
-    this.fence = "";
-    this.blank = -1;
+/** A block before it is rendered: text, and code as code. The last one is a text that may grow. @param {Block} block */
+function plain({ text, codes }) {
+  const nodes = [];
+  let at = 0;
+  for (const { from, start, end, to, language } of codes) {
+    const before = text.slice(at, from);
+    if (before.trim()) nodes.push(new Text(before));
+    nodes.push(framed(h("pre", { "data-language": language || null }, h("code", {}, text.slice(start, end)))));
+    at = to;
   }
-
-  /** The blocks that `text` completes. @param {string} text @returns {string[]} */
-  push(text) {
-    this.rest += text;
-    const blocks = [];
-    for (;;) {
-      const end = this.rest.indexOf("\n", this.scanned);
-      if (end < 0) return blocks;
-      const line = this.rest.slice(this.scanned, end);
-      if (this.blank >= 0 && line.trim() && !this.fence) {
-        if (!CONTINUES.test(line)) {
-          blocks.push(this.rest.slice(0, this.blank));
-          this.rest = this.rest.slice(this.blank);
-          this.scanned -= this.blank;
-          this.blank = -1;
-          continue;
-        }
-        this.blank = -1;
-      }
-      this.follow(line);
-      this.scanned += line.length + 1;
-      if (!line.trim() && !this.fence && this.rest.slice(0, this.scanned).trim()) {
-        this.blank = this.scanned;
-      }
-    }
-  }
-
-  /** Whether the line opens or closes code or a formula. @param {string} line */
-  follow(line) {
-    const found = FENCE.exec(line);
-    const formula = line.trim();
-    if (this.fence) {
-      const closes = found && found[1].startsWith(this.fence) && !line.replace(found[0], "").trim();
-      const isEnd = this.fence === "\\]" || this.fence === "$$";
-      if (closes || (isEnd && formula.includes(this.fence))) this.fence = "";
-    } else if (found) {
-      this.fence = found[1];
-    } else if (formula === "\\[" || formula === "$$") {
-      this.fence = formula === "$$" ? "$$" : "\\]";
-    }
-  }
+  if (at < Infinity) nodes.push(new Text(text.slice(at)));
+  return nodes;
 }
 
 /** A text of Markdown that grows. `element` shows it. */
 export class Markup {
   constructor() {
-    this.tail = h("div", { class: "block plain" });
-    this.tail.append("");
+    this.tail = h("div", { class: "block plain arriving" });
     this.element = h("div", { class: "prose" }, this.tail);
     this.splitter = new Splitter();
+    this.drawn = -1; // the changes of the splitter's rest that the tail shows
     this.waiting = "";
     this.frame = 0;
   }
@@ -132,20 +120,28 @@ export class Markup {
     this.frame = 0;
     const text = this.waiting;
     this.waiting = "";
-    const blocks = this.splitter.push(text);
-    for (const block of blocks) this.settle(block);
-    const node = /** @type {Text} */ (this.tail.firstChild);
-    if (blocks.length) node.data = this.splitter.rest;
-    else node.appendData(text);
-    const dir = direction(this.splitter.rest);
+    const { splitter } = this;
+    for (const block of splitter.push(text)) this.settle(block);
+    if (splitter.changes === this.drawn) this.last.appendData(text);
+    else this.tail.replaceChildren(...plain({ text: splitter.rest, codes: splitter.codes }));
+    this.drawn = splitter.changes;
+    const dir = direction(splitter.rest);
     if (this.tail.dir !== dir) this.tail.dir = dir;
   }
 
-  /** @param {string} block */
-  settle(block) {
-    const element = h("div", { class: "block plain", dir: direction(block) }, block.trimEnd());
+  /** The last text of the tail. @returns {Text} */
+  get last() {
+    /** @type {Node} */
+    let node = this.tail;
+    while (node.lastChild) node = node.lastChild;
+    return /** @type {Text} */ (node);
+  }
+
+  /** @param {Block} block */
+  settle({ text, codes }) {
+    const element = h("div", { class: "block plain", dir: direction(text) }, ...plain({ text: text.trimEnd(), codes }));
     this.tail.before(element);
-    schedule(block, element);
+    schedule(text, element);
   }
 
   /** The text is complete. */
@@ -153,7 +149,8 @@ export class Markup {
     cancelAnimationFrame(this.frame);
     this.waiting += "\n"; // ends the last line, which may begin a block
     this.draw();
-    if (this.splitter.rest.trim()) this.settle(this.splitter.rest);
+    const { rest, codes } = this.splitter;
+    if (rest.trim()) this.settle({ text: rest, codes });
     this.tail.remove();
   }
 }

@@ -2,7 +2,7 @@
 /** The form of a request's options. It is kept in this browser. */
 
 import { ApiError } from "./api.js";
-import { announce, button, h } from "./dom.js";
+import { announce, button, h, openDrawer } from "./dom.js";
 import { browserShelf } from "./storage.js";
 import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
 
@@ -75,7 +75,8 @@ export class Options {
     this.error.hidden = !message;
     if (message) {
       announce(message);
-      this.element.closest(".chat")?.classList.add("show-options");
+      const panel = /** @type {HTMLElement | null} */ (this.element.closest(".side"));
+      if (panel) openDrawer(panel);
       this.error.scrollIntoView({ block: "nearest" });
     }
   }

@@ -1,7 +1,8 @@
 // @ts-check
 /** The part of the page that scrolls the turns. Their end stays in view until somebody moves up. */
 
-import { h } from "./dom.js";
+import { button, h } from "./dom.js";
+import { TEXT } from "./text.js";
 
 const NEAR_END = 80; // pixels
 const ROUNDING = 1; // a position may have a fraction of a pixel, a height has none
@@ -10,6 +11,10 @@ export class Scroller {
   /** @param {HTMLElement} content @param {string} label */
   constructor(content, label) {
     this.element = h("div", { class: "scroller", role: "region", tabindex: 0, "aria-label": label }, content);
+    this.toEnd = button(TEXT.toEnd, () => {
+      this.element.focus(); // the button goes
+      this.toBottom();
+    }, { class: "to-end", hidden: true });
     this.top = 0;
     this.left = 0; // how far the end was below the view
     this.atEnd = true; // whether the end stays in view when the content grows
@@ -19,7 +24,7 @@ export class Scroller {
     sizes.observe(this.element); // the message box takes more or less of its height
     // Who opens or edits something wants to see it, not the end.
     content.addEventListener("click", (event) => {
-      if (/** @type {Element} */ (event.target).closest("summary, button")) this.atEnd = false;
+      if (/** @type {Element} */ (event.target).closest("summary, button:not(.copy)")) this.atEnd = false;
     }, true);
   }
 
@@ -27,14 +32,20 @@ export class Scroller {
     this.atEnd = true;
     this.element.scrollTop = this.element.scrollHeight;
     this.top = this.element.scrollTop;
-    this.left = 0;
+    this.keepLeft(0);
+  }
+
+  /** @param {number} left */
+  keepLeft(left) {
+    this.left = left;
+    this.toEnd.hidden = left < NEAR_END;
   }
 
   resized() {
     if (this.atEnd) return this.toBottom();
     // The browser keeps the place of what is in view: content above that grew has moved it down.
     this.top = Math.max(this.top, this.element.scrollTop);
-    this.left = this.belowView;
+    this.keepLeft(this.belowView);
   }
 
   /** How many pixels of the content are below the view. */
@@ -68,6 +79,6 @@ export class Scroller {
     else if (scrollTop < this.top) this.atEnd = false;
     else if (scrollTop > this.top && left < this.left && left < NEAR_END) this.atEnd = true;
     this.top = scrollTop;
-    this.left = left;
+    this.keepLeft(left);
   }
 }

@@ -4,8 +4,9 @@
 export const TEXT = {
   title: "gpt-oss playground",
   turns: "Turns of the chat",
+  toEnd: "To the end",
   message: "Message",
-  placeholder: "Ask something. Enter sends, Shift+Enter adds a line.",
+  placeholder: "Ask something",
   send: "Send",
   stop: "Stop",
   newChat: "New chat",
@@ -14,6 +15,8 @@ export const TEXT = {
   close: "Close",
   cancel: "Cancel",
   copy: "Copy",
+  copyCode: "Copy the code",
+  copyAnswer: "Copy the answer",
   copied: "Copied",
   selected: "Selected: copy it with the keyboard",
   retry: "Try again",
@@ -61,6 +64,8 @@ export const TEXT = {
   cut: "incomplete",
   earlier: (/** @type {number} */ n) => `Sent along: ${n} earlier item${n === 1 ? "" : "s"}`,
   incomplete: "The answer reached its token limit.",
+  goOn: "Continue",
+  goOnMessage: "Continue exactly where you stopped.",
   failed: "The answer failed",
   expired: "The server no longer stores this answer.",
   lost: "The connection to the server was lost. What you typed is still here.",
@@ -86,6 +91,8 @@ export const TEXT = {
   themes: { system: "auto", light: "light", dark: "dark" },
   finished: "The answer is complete.",
   error: "Error",
+  characters: (/** @type {number} */ n) => `${n.toLocaleString("en")} characters`,
+  toolCount: (/** @type {number} */ n) => `${n} tools`,
   mcpTools: "Tools of an MCP server",
   mcpCall: "MCP call",
   pageOpened: "Page opened",
@@ -184,6 +191,7 @@ export const TOKENS = {
 
 /** The texts of the inspector. */
 export const INSPECTOR = {
+  title: "Inspector",
   inputs: "What to inspect",
   choose: "Choose what to look at: the prompt of a request, a stored response, pasted harmony, or two prompts.",
   request: "Request (JSON of /v1/responses, or with messages: of /v1/chat/completions)",

@@ -3,6 +3,7 @@
 
 import { Answer } from "./answer.js";
 import * as store from "./chats.js";
+import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
 import { tabShelf } from "./storage.js";
@@ -21,13 +22,16 @@ export function placeTurn(view, turn) {
       return view.begin([input], turn.id);
     },
     results: (outputs) => view.begin(outputs, turn.id),
+    goOn: () => view.begin([{ role: "user", content: TEXT.goOnMessage }], turn.id),
   });
   const from = store.typedFrom(turn.input);
   const text = store.textOf(turn.input.slice(from));
   const asked = question(text, (changed) => view.begin([{ role: "user", content: changed }], turn.parent));
   const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${text.slice(0, 80)}`);
   const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, answer.element);
-  element.append(tools(view, turn, asked.edit));
+  const copy = copyButton(() => answer.markdown, answer.items, { "aria-label": TEXT.copyAnswer });
+  element.append(tools(view, turn, asked.edit, copy));
+  element.addEventListener("copy", copySelection);
   view.turns.append(element);
   return answer;
 }
@@ -40,9 +44,9 @@ function earlier(items) {
   return h("details", { class: "item reasoning" }, h("summary", {}, TEXT.earlier(items.length)), text);
 }
 
-/** @param {ChatView} view @param {Turn} turn @param {() => void} edit */
-function tools(view, turn, edit) {
-  const row = h("div", { class: "turn-tools" });
+/** @param {ChatView} view @param {Turn} turn @param {() => void} edit @param {HTMLElement} copy */
+function tools(view, turn, edit, copy) {
+  const row = h("div", { class: "turn-tools" }, copy);
   const add = (/** @type {string} */ text, /** @type {() => void} */ action) =>
     row.append(button(text, action, { class: "quiet" }));
   // A conversation of the server goes on at its end only.

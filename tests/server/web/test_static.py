@@ -32,12 +32,10 @@ def test_scripts_are_small_and_checked(path: Path) -> None:
     assert text.count("\n") <= MOST_LINES
 
 
-# The scripts make elements when they load, and Node.js has no document.
 SPLIT = """
-globalThis.document = { createElement: () => ({ append() {}, setAttribute() {} }) };
-const { Splitter } = await import("./static/markup.js");
+const { Splitter } = await import("./static/splitter.js");
 const splitter = new Splitter();
-const blocks = splitter.push(JSON.parse(process.argv[2]));
+const blocks = splitter.push(JSON.parse(process.argv[2])).map(({ text }) => text);
 console.log(JSON.stringify([...blocks, splitter.rest]));
 """
 
@@ -65,6 +63,33 @@ def test_the_page_splits_formulas_as_the_server_does(
     blocks = split(text, tmp_path)
     assert len(blocks) == 5
     assert "".join(map(render, blocks)) == render(text)
+
+
+@pytest.mark.parametrize("blank", ["", "\n"], ids=["tight", "loose"])
+def test_the_page_splits_a_long_list_between_its_items(blank: str, tmp_path: Path) -> None:
+    items = [f"{n}. an item\n\n   - of *words* and words\n{blank}" for n in range(1, 1000)]
+    blocks = split("".join(items), tmp_path)
+    assert len(blocks) > 3
+    assert max(map(len, blocks)) < 8200
+    starts = [re.match(r"\d+", block) for block in blocks]
+    shown = "".join(map(render, blocks))
+    for start in starts[1:]:
+        assert start is not None
+        shown = shown.replace(f'</ol>\n<ol start="{start[0]}">\n', "")
+    assert shown == render("".join(items))
+
+
+def test_the_page_splits_text_from_code_beside_it(tmp_path: Path) -> None:
+    parts = [
+        "So:\n",
+        "```python\na\n\nb\n```\n",
+        "Or ```not``` code:\n",
+        "~~~\n```\n~~~\n",
+        "Done.",
+    ]
+    blocks = split("".join(parts), tmp_path)
+    assert blocks == parts
+    assert "".join(map(render, blocks)) == render("".join(parts))
 
 
 STYLE = (STATIC / "style.css").read_text(encoding="utf-8")
