@@ -14,10 +14,11 @@ Source: recorded streams of OpenAI's Responses API.
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from adapters.base import TokenLogprobs
 from server.replay.cited_text import MARKER
 from server.tools.base import Citation, ToolSession
 
@@ -50,10 +51,14 @@ class UrlCitation:
 
 @dataclass(frozen=True, slots=True)
 class CitedText:
-    """A piece of the rewritten text. A piece with a citation is exactly that link."""
+    """A piece of the rewritten text. A piece with a citation is exactly that link.
+
+    logprobs: those of the sampled tokens since the piece before.
+    """
 
     text: str
     citation: UrlCitation | None = None
+    logprobs: Sequence[TokenLogprobs] = ()
 
 
 def rewriters(
@@ -99,8 +104,8 @@ class CitationRewriter:
     """
 
     __slots__ = (
-        *("_annotates", "_before", "_last", "_length", "_pending", "_plain_texts", "_resolve"),
-        "dropped",
+        *("_annotates", "_before", "_last", "_length", "_logprobs", "_pending", "_plain_texts"),
+        *("_resolve", "dropped"),
     )
 
     def __init__(self, resolve: Resolve, *, annotates: bool = True) -> None:
@@ -112,20 +117,44 @@ class CitationRewriter:
         self.dropped = 0
         self._plain_texts: list[str] = []  # those that no `push` has counted yet
         self._pending = ""  # withheld text
+        self._logprobs: list[TokenLogprobs] = []  # those that no piece had yet
 
     def add_plain(self, text: str) -> bool:
         """Add text that needs no rewriting; False, without effect, if `push` has to read it.
 
-        That is the case if a marker begins in the text, or has begun before it. Nearly all text is
-        plain, to which this adds one append.
+        That is the case if a marker begins in the text, or if text or logprobs are withheld. Nearly
+        all text is plain, to which this adds one append.
         """
-        if OPEN in text or self._pending:
+        if OPEN in text or self._pending or self._logprobs:
             return False
         self._plain_texts.append(text)
         return True
 
-    def push(self, text: str) -> list[CitedText]:
-        """The pieces that are complete with more text."""
+    def push(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> list[CitedText]:
+        """The pieces that are complete with more text. logprobs: those of its tokens."""
+        self._logprobs += logprobs
+        return self._with_logprobs(self._rewrite(text))
+
+    def finish(self) -> list[CitedText]:
+        """The withheld text, which is no marker: the answer ended within it.
+
+        A last piece without text has the logprobs that no other piece had.
+        """
+        text, self._pending = self._pending, ""
+        self._count_plain()
+        pieces = self._plain(text)
+        if self._logprobs and not pieces:
+            pieces = [CitedText("")]
+        return self._with_logprobs(pieces)
+
+    def _with_logprobs(self, pieces: list[CitedText]) -> list[CitedText]:
+        if not pieces:
+            return []
+        first, *others = pieces
+        logprobs, self._logprobs = tuple(self._logprobs), []
+        return [replace(first, logprobs=logprobs), *others]
+
+    def _rewrite(self, text: str) -> list[CitedText]:
         self._count_plain()
         text = self._pending + text
         self._pending = ""
@@ -138,12 +167,6 @@ class CitationRewriter:
                 self._pending = text[start:]
                 return done
         return done + self._plain(text[place:])
-
-    def finish(self) -> list[CitedText]:
-        """The withheld text, which is no marker: the answer ended within it."""
-        text, self._pending = self._pending, ""
-        self._count_plain()
-        return self._plain(text)
 
     def _count_plain(self) -> None:
         """Note the length and the end of the text since the last call."""

@@ -6,12 +6,11 @@ Sources: https://platform.openai.com/docs/api-reference/chat-streaming and, for 
 `reasoning_details`, https://openrouter.ai/docs/use-cases/reasoning-tokens.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
+from adapters.base import TokenLogprobs
 from harmony.events import Header, MessageStarted
 from harmony.messages import Channel, Message
 from harmony.tools import FUNCTIONS
@@ -29,7 +28,6 @@ from server.generation.turn_events import (
     Usage,
 )
 from server.outbound.chat.deltas import (
-    CitedContent,
     Content,
     Delta,
     Field,
@@ -39,7 +37,7 @@ from server.outbound.chat.deltas import (
     seal_detail,
     summary_detail,
 )
-from server.outbound.citations import CitationRewriter
+from server.outbound.citations import CitationRewriter, CitedText
 from server.outbound.hosted_usage import CallCounter
 from server.outbound.logprobs import logprob_entries
 from server.store.items import SampledTurn
@@ -105,13 +103,12 @@ class ChatOutbound:
         self._index = index
         self._first_chunk_fields = first_chunk_fields
         self._render_options = options
-        self._content = Content() if citations is None else CitedContent(citations)
+        self._content = Content()
         self._citations = citations
-        self._withheld: list[orjson.Fragment] = []  # the logprobs of withheld text
         self._reasoning = Reasoning(alias=options.alias)
         self._details = 0
         self._calls = 0
-        self._field: Field | CitedContent | None = None
+        self._field: Field | None = None
         self._shows_logprobs = False
 
     @property
@@ -172,28 +169,23 @@ class ChatOutbound:
     def _text_chunks(self, event: TextDelta) -> list[WireEvent]:
         if self._field is None:
             return []
-        entries = logprob_entries(event.logprobs) if self._shows_logprobs else None
-        if isinstance(self._field, CitedContent):
-            self._withheld += entries or ()
-            return self._cited_chunks(self._field.deltas(event.text))
-        logprobs = None if entries is None else _logprobs(entries)
-        return [self._chunk(self._field.delta(event.text), logprobs=logprobs)]
+        text, logprobs = event.text, event.logprobs if self._shows_logprobs else ()
+        if self._citations is not None and self._field is self._content:
+            text = self._content.push(text)
+            if not self._citations.add_plain(text):
+                return self._cited_chunks(self._citations.push(text, logprobs))
+        return [self._text_chunk(self._field.delta(text), logprobs)]
 
-    def _cited_chunks(self, deltas: Sequence[Delta]) -> list[WireEvent]:
-        """The chunks of content with citations; the first has the logprobs of withheld text."""
-        chunks = []
-        for delta in deltas:
-            entries, self._withheld = self._withheld, []
-            logprobs = _logprobs(entries) if self._shows_logprobs else None
-            chunks.append(self._chunk(delta, logprobs=logprobs))
-        return chunks
+    def _cited_chunks(self, pieces: Iterable[CitedText]) -> list[WireEvent]:
+        content = self._content
+        return [self._text_chunk(content.cited_delta(piece), piece.logprobs) for piece in pieces]
 
-    def _withheld_chunks(self) -> list[WireEvent]:
-        """The chunks of withheld text, at the end of a message."""
-        if not isinstance(self._field, CitedContent):
-            return []
-        chunks = self._cited_chunks(self._field.finish())
-        return chunks if not self._withheld else [*chunks, *self._cited_chunks([{"content": ""}])]
+    def _text_chunk(self, delta: Delta, logprobs: Iterable[TokenLogprobs]) -> WireEvent:
+        """The chunk of a delta with text. logprobs: shown if the message shows any."""
+        if not self._shows_logprobs:
+            return self._chunk(delta)
+        shown = {"content": logprob_entries(logprobs), "refusal": None}
+        return self._chunk(delta, logprobs=shown)
 
     def _open_message(self, header: Header) -> list[WireEvent]:
         self._shows_logprobs = False
@@ -214,7 +206,7 @@ class ChatOutbound:
         if isinstance(self._field, ToolCall):
             self._ends[self._field.id] = len(self._messages)
         if self._render_options.seal is None or not self._is_reasoning(header):
-            return self._withheld_chunks()
+            return [] if self._citations is None else self._cited_chunks(self._citations.finish())
         detail = seal_detail(self._render_options.seal(message), self._next_detail())
         return [self._chunk({"reasoning_details": [detail]})]
 
@@ -268,7 +260,7 @@ class ChatOutbound:
         It is a single one: an annotation has no `index`, without which OpenAI's SDK cannot join the
         lists of several deltas.
         """
-        if not isinstance(self._content, CitedContent) or not self._content.annotations:
+        if not self._content.annotations:
             return []
         return [self._chunk({"annotations": self._content.annotations})]
 
@@ -292,10 +284,6 @@ class ChatOutbound:
             "finish_reason": finish_reason,
         }
         return {**self._shared, "choices": [choice]}
-
-
-def _logprobs(entries: list[orjson.Fragment]) -> dict[str, Any]:
-    return {"content": entries, "refusal": None}
 
 
 def approval_required(item: Mapping[str, Any]) -> InvalidRequest:

@@ -3,12 +3,11 @@
 Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-tokens
 """
 
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 from server.generation.turn_events import SummaryWritten
 from server.ids import new_id
-from server.outbound.citations import CitationRewriter, CitedText, url_fields
+from server.outbound.citations import CitedText, url_fields
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import BETWEEN_MESSAGES
 from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
@@ -48,50 +47,27 @@ class JoinedText:
 
 
 class Content(JoinedText):
-    """`content`: preambles and the answer. is_empty: whether no delta was made so far."""
+    """`content`: preambles and the answer.
+
+    is_empty: whether no delta was made so far. annotations: those of all links so far.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.is_empty = True
+        self.annotations: list[dict[str, Any]] = []
 
     def delta(self, text: str) -> Delta:
         self.is_empty = False
         return {"content": self.push(text)}
 
-
-class CitedContent(JoinedText):
-    """`content` whose citation markers become links.
-
-    annotations: those of all links so far.
-    """
-
-    def __init__(self, citations: CitationRewriter) -> None:
-        super().__init__()
-        self.is_empty = True
-        self.annotations: list[dict[str, Any]] = []
-        self._citations = citations
-
-    def deltas(self, text: str) -> list[Delta]:
-        """The deltas that are complete with more text."""
-        text = self.push(text)
-        if self._citations.add_plain(text):
-            self.is_empty = False
-            return [{"content": text}]
-        return self._deltas(self._citations.push(text))
-
-    def finish(self) -> list[Delta]:
-        """The deltas of withheld text, at the end of a message."""
-        return self._deltas(self._citations.finish())
-
-    def _deltas(self, pieces: Sequence[CitedText]) -> list[Delta]:
-        if pieces:
-            self.is_empty = False
-        self.annotations += (
-            {"type": "url_citation", "url_citation": url_fields(piece.citation)}
-            for piece in pieces
-            if piece.citation is not None
-        )
-        return [{"content": piece.text} for piece in pieces]
+    def cited_delta(self, piece: CitedText) -> Delta:
+        """The delta that adds a piece of rewritten text, which has its separator already."""
+        self.is_empty = False
+        if piece.citation is not None:
+            fields = url_fields(piece.citation)
+            self.annotations.append({"type": "url_citation", "url_citation": fields})
+        return {"content": piece.text}
 
 
 class Reasoning(JoinedText):

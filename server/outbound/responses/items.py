@@ -135,28 +135,22 @@ class CitedTextItem(TextItem):
     ) -> None:
         super().__init__(index, phase, files)
         self._citations = citations
-        self._withheld: list[TokenLogprobs] = []  # those of withheld text
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event for each link and the text around it."""
-        if not self._withheld and self._citations.add_plain(text):
+        if self._citations.add_plain(text):
             return super().delta(text, logprobs)
-        self._withheld += logprobs
-        return self._cited(self._citations.push(text))
+        return self._cited(self._citations.push(text, logprobs))
 
     def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with withheld text, then those of any message."""
-        events = self._cited(self._citations.finish())
-        if self._withheld:
-            events += self._cited([CitedText("")])
-        return [*events, *super().close(status)]
+        return [*self._cited(self._citations.finish()), *super().close(status)]
 
     def _cited(self, pieces: Sequence[CitedText]) -> list[WireEvent]:
-        """The events of pieces of text; the first has the logprobs of withheld text."""
+        """The events of pieces of text."""
         events: list[WireEvent] = []
         for piece in pieces:
-            logprobs, self._withheld = self._withheld, []
-            events += super().delta(piece.text, logprobs)
+            events += super().delta(piece.text, piece.logprobs)
             if piece.citation is not None:
                 annotation = {"type": "url_citation", **url_fields(piece.citation)}
                 events.append(self._annotate(annotation))

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.base import TokenLogprobs
 from server.outbound.citations import MOST_MARKER, CitationRewriter, CitedText
 from server.tools.base import Citation
 
@@ -166,6 +167,29 @@ def test_no_more_than_a_marker_is_withheld() -> None:
 
 def test_text_without_brackets_is_not_withheld() -> None:
     assert CitationRewriter(resolve).push("plain") == [CitedText("plain")]
+
+
+def test_logprobs_of_withheld_text_come_with_the_next_piece() -> None:
+    first, second, third, fourth = ((TokenLogprobs(token, -1.0),) for token in range(4))
+    rewriter = CitationRewriter(resolve)
+    assert rewriter.push("【0†", first) == []
+    pieces = rewriter.push("L1】 a", second)
+    assert [(piece.text, piece.logprobs) for piece in pieces] == [
+        (LISBOA, first + second),
+        (" a", ()),
+    ]
+    assert rewriter.push("【99†L1】", third) == []
+    assert not rewriter.add_plain(" b")
+    assert rewriter.push(" b", fourth) == [CitedText(" b", logprobs=third + fourth)]
+    assert rewriter.add_plain(" c")
+    assert rewriter.finish() == []
+
+
+def test_logprobs_that_no_piece_had_come_with_a_last_one_without_text() -> None:
+    rewriter, logprobs = CitationRewriter(resolve), (TokenLogprobs(0, -1.0),)
+    assert rewriter.push("【99†L1】", logprobs) == []
+    assert rewriter.finish() == [CitedText("", logprobs=logprobs)]
+    assert rewriter.finish() == []
 
 
 FRAGMENTS = st.sampled_from(
