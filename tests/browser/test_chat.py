@@ -204,7 +204,7 @@ def test_an_option_that_is_no_json_is_named_and_nothing_is_lost(open_page: Any) 
 
 def test_a_refused_request_is_said_in_words(open_page: Any) -> None:
     page = open_page(expected="400")
-    page.get_by_label("Temperature").fill("9")
+    page.get_by_label("Format (JSON schema)").fill('"no schema"')
     ask(page, "Hi")
     expect(page.get_by_role("alert")).to_be_visible()
     expect(page.locator(".typed")).to_have_text("Hi")

@@ -273,3 +273,129 @@ def test_calls_of_a_stored_completion_wait_for_results_only_if_it_is_whole(open_
     ask(page, "How is the weather?")
     expect(page.locator(".note")).to_contain_text(LIMIT)
     expect(page.get_by_label("Result: get_weather")).to_have_count(0)
+
+
+STORE_CHATS = """([count, length]) => {
+  const chat = (_, i) => {
+    const input = [{ role: "user", content: "x".repeat(length) }];
+    const state = { error: null, background: false, ended: true };
+    const turn = { id: `t${i}`, parent: null, input, request: {}, response: "resp_x", ...state };
+    return { id: `c${i}`, title: `Chat ${i}`, updated: i, leaf: `t${i}`, turns: [turn] };
+  };
+  localStorage.setItem("gpt-oss-chats", JSON.stringify(Array.from({ length: count }, chat)));
+}"""
+"""Stores so many chats, each with a question of so many characters."""
+
+
+def test_a_long_message_drops_no_chat_and_is_stored_in_part(open_page: Any) -> None:
+    page = open_page(expected="400")
+    page.evaluate(STORE_CHATS, [190, 20_000])
+    page.reload()
+    failure = json.dumps({"error": {"message": "Too long."}})
+    page.route("**/v1/responses", lambda route: route.fulfill(status=400, body=failure))
+    ask(page, "y" * 4_000_000)
+    expect(page.get_by_role("alert")).to_contain_text("Too long.")
+    assert page.evaluate(f"{STORED}.length") == 191
+    assert page.evaluate(f"{STORED}[0].turns[0].input[0].content.length") == 100_000
+    page.reload()
+    expect(page.get_by_text("This is only the beginning")).to_be_visible()
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)
+
+
+def test_full_storage_drops_the_oldest_chats_in_few_steps_and_says_so(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate(STORE_CHATS, [199, 25_900])
+    page.reload()
+    page.evaluate("""() => {
+      const { setItem } = Storage.prototype;
+      window.written = 0;
+      Storage.prototype.setItem = function (name, value) {
+        if (name === "gpt-oss-chats") window.written += 1;
+        return setItem.call(this, name, value);
+      };
+    }""")
+    with page.expect_request("**/v1/responses"):
+        ask(page, "y" * 90_000)
+    expect(page.locator(".options .error")).to_contain_text("oldest chats were dropped")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    left = page.evaluate(f"{STORED}.length")
+    assert 190 <= left < 200
+    assert page.evaluate(f"{STORED}.at(-1).id") == f"c{left - 2}"
+    assert page.evaluate("window.written") < 3 * 10
+
+
+def test_each_chat_has_a_draft_of_its_own(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    box = page.get_by_role("textbox", name="Message")
+    box.fill("Of the chat")
+    page.get_by_role("button", name="New chat").click()
+    expect(box).to_have_value("")
+    box.fill("Of the new one")
+    page.get_by_role("button", name="Hi", exact=True).click()
+    expect(box).to_have_value("Of the chat")
+    page.get_by_role("button", name="New chat").click()
+    expect(box).to_have_value("Of the new one")
+    answered(page, "Sent")
+    page.get_by_role("button", name="New chat").click()
+    expect(box).to_have_value("")
+
+
+def manage(page: Page, title: str) -> None:
+    page.get_by_role("button", name=f"Rename or export: {title}").click()
+
+
+def test_a_chat_is_renamed(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    manage(page, "Hi")
+    page.get_by_label("Title").fill("Greetings")
+    page.get_by_role("button", name="Rename", exact=True).click()
+    expect(page.locator(".chat-link")).to_have_text("Greetings")
+    page.reload()
+    expect(page.locator(".chat-link")).to_have_text("Greetings")
+    answered(page, "Hello again", 2)
+    expect(page.locator(".chat-link")).to_have_text("Greetings")
+
+
+def exported(page: Page, kind: str) -> tuple[str, str]:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=f"Export as {kind}").click()
+    return download.value.suggested_filename, download.value.path().read_text(encoding="utf-8")
+
+
+def test_a_chat_becomes_a_file(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Who's there?")
+    manage(page, "Who's there?")
+    name, text = exported(page, "Markdown")
+    assert name == "Who-s-there.md"
+    question = "# Who's there?\n\n## You\n\nWho's there?"
+    assert text == f"{question}\n\n## Answer\n\nHello! **How** can I help?\n"
+    name, text = exported(page, "JSON")
+    assert name == "Who-s-there.json"
+    (turn,) = json.loads(text)["turns"]
+    assert turn["input"] == [{"role": "user", "content": "Who's there?"}]
+    assert [item["type"] for item in turn["output"]] == ["reasoning", "message"]
+
+
+def test_a_conversation_becomes_a_file_without_being_opened(open_page: Any, server: Server) -> None:
+    page = open_page()
+    open_conversation(page, server, "Fifth?")
+    page.get_by_role("button", name="New chat").click()
+    manage(page, "Fifth?")
+    assert exported(page, "Markdown")[1].endswith("## You\n\nFifth?\n\n## Answer\n\nYes.\n")
+
+
+def test_chats_are_searched_by_their_title_and_messages(open_page: Any) -> None:
+    page = open_page()
+    page.evaluate(STORE_CHATS, [6, 10])
+    page.reload()
+    ask(page, "Where is OSLO?")
+    search = page.get_by_role("searchbox", name="Search chats")
+    search.fill("oslo")
+    expect(page.locator(".chat-link")).to_have_text(["Where is OSLO?"])
+    search.fill("xxxx")
+    expect(page.locator(".chat-link")).to_have_count(6)
+    search.fill("")
+    expect(page.locator(".chat-link")).to_have_count(7)

@@ -31,7 +31,7 @@ def test_a_server_that_is_killed_in_an_answer(open_page: Any, tmp_path: Path) ->
         expect(page.get_by_text("One two")).to_be_visible()
         server.process.kill()
         server.process.communicate()
-        expect(page.get_by_role("alert")).to_contain_text("The connection to the server was lost.")
+        expect(page.get_by_role("alert")).to_contain_text("“Try again” asks for another one.")
         expect(page.locator(".typed")).to_have_text("Count slowly")
         server.start()
         page.get_by_role("button", name="Try again").click()

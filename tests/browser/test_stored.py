@@ -117,6 +117,7 @@ def test_what_is_sent_while_the_scripts_load_goes_to_no_other_chat(open_page: An
         route.continue_()
     expect(page.locator(".answer strong")).to_have_text("How")
     expect(page.locator(".typed")).to_have_text(["Hi"])
+    page.get_by_role("button", name="New chat").click()
     expect(page.get_by_role("textbox", name="Message", exact=True)).to_have_value("Hello again")
 
 
@@ -126,12 +127,16 @@ def test_two_tabs_of_a_chat_lose_no_turn(open_page: Any, fresh: Server) -> None:
     expect(first.get_by_text("tokens in")).to_be_visible()
     second = open_page(fresh.url)
     second.get_by_role("button", name="Question", exact=True).click()
+    second.get_by_role("button", name="Edit", exact=True).click()
+    second.locator("textarea[aria-label=Edit]").fill("Of the second tab")
+    ask(first, "Of the first tab")
+    expect(first.get_by_text("tokens in")).to_have_count(2)
+    # What is typed there is not lost either.
+    second.get_by_role("button", name="Send as a new branch").click()
+    expect(second.locator(".typed")).to_have_text(["Of the second tab"])
     expect(second.get_by_text("tokens in")).to_be_visible()
-    for page, text in ((first, "Of the first tab"), (second, "Of the second tab")):
-        ask(page, text)
-        expect(page.get_by_text("tokens in")).to_have_count(2)
     first.reload()
-    expect(first.locator(".typed")).to_have_text(["Question", "Of the second tab"])
+    expect(first.locator(".typed")).to_have_text(["Of the second tab"])
     first.get_by_role("button", name="Previous version").click()
     expect(first.locator(".typed")).to_have_text(["Question", "Of the first tab"])
 
@@ -212,3 +217,21 @@ def test_two_visitors_with_keys_of_their_own_see_their_own(
             open_list(page)
             expect(page.locator(".on-server .chat-link")).to_have_text([f"Of {key}"])
         other.close()
+
+
+def test_what_is_stored_is_deleted_without_being_opened(open_page: Any, fresh: Server) -> None:
+    first = fresh.post("/v1/responses", {"input": "The first"})["id"]
+    fresh.post("/v1/responses", {"input": "The second", "previous_response_id": first})
+    items = [{"role": "user", "content": "Of a conversation"}]
+    fresh.post("/v1/conversations", {"items": items})
+    page = open_page(fresh.url)
+    page.on("dialog", lambda dialog: dialog.accept())
+    open_list(page)
+    entries = page.locator(".on-server .chat-link")
+    expect(entries).to_have_count(2)
+    page.get_by_role("button", name="Delete on the server: The second").click()
+    expect(entries).to_have_text(["Of a conversation"])
+    page.get_by_role("button", name="Delete on the server: Of a conversation").click()
+    expect(entries).to_have_count(0)
+    assert json.loads(fresh.get("/v1/responses"))["data"] == []
+    assert json.loads(fresh.get("/v1/conversations"))["data"] == []

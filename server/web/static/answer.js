@@ -9,13 +9,14 @@ import { TEXT } from "./text.js";
 
 /**
  * @typedef {{
- *   approve: (item: any, approve: boolean) => Promise<boolean>,
- *   results: (outputs: any[]) => void,
+ *   reply: (input: any[]) => void,
  *   goOn: () => void,
  * }} TurnActions
+ * `reply` sends what calls of functions and requests for approval have waited for.
  */
 
 const CALLS = ["function_call", "custom_tool_call"];
+const APPROVAL = "mcp_approval_request";
 
 export class Answer {
   /** @param {TurnActions} actions */
@@ -31,6 +32,8 @@ export class Answer {
     /** @type {any} */
     this.response = null;
     this.problem = ""; // what an event says that went wrong
+    /** @type {Map<string, any>} the replies to items of the answer, by the ids of the items */
+    this.replies = new Map();
     this.began = performance.now();
     this.first = 0;
   }
@@ -38,6 +41,7 @@ export class Answer {
   reset() {
     this.views.clear();
     this.unended.clear();
+    this.replies.clear();
     this.response = null;
     this.problem = "";
     this.began = performance.now();
@@ -74,7 +78,11 @@ export class Answer {
 
   /** @param {any} item */
   open(item) {
-    const view = itemView(item, this.actions);
+    const approve = (/** @type {any} */ { id }, /** @type {boolean} */ yes) => {
+      this.replies.set(id, { type: "mcp_approval_response", approval_request_id: id, approve: yes });
+      this.reply();
+    };
+    const view = itemView(item, { approve });
     this.views.set(item.id, view);
     this.unended.add(view);
     this.items.append(view.element);
@@ -116,7 +124,10 @@ export class Answer {
     if (status === "failed") this.fail(error?.message ?? TEXT.failed);
     else this.say(this.outcome);
     if (usage) this.note.append(h("span", { class: "usage" }, this.usage(usage)));
-    if (status === "completed") this.offerResults();
+    if (status === "completed") {
+      this.offerResults();
+      this.reply();
+    }
     if (this.outcome === TEXT.incomplete) {
       this.items.append(h("div", { class: "reply" }, button(TEXT.goOn, () => this.actions.goOn())));
     }
@@ -149,6 +160,14 @@ export class Answer {
     this.note.replaceChildren(message);
   }
 
+  /** Send the replies, if none is missing: the model goes on with all of them. */
+  reply() {
+    if (this.response?.status !== "completed" || !this.replies.size) return;
+    const waiting = this.response.output.filter(({ type = "" }) => [...CALLS, APPROVAL].includes(type));
+    const replies = waiting.map(({ id = "" }) => this.replies.get(id));
+    if (replies.every(Boolean)) this.actions.reply(replies);
+  }
+
   /** A field for the result of each call of a client's function. */
   offerResults() {
     const calls = (this.response.output ?? []).filter((/** @type {any} */ item) => CALLS.includes(item.type));
@@ -162,13 +181,11 @@ export class Answer {
     form.append(h("button", { class: "primary" }, TEXT.sendResults));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      const output = (/** @type {any} */ { call, field }) => ({
-        type: `${call.type}_output`,
-        call_id: call.call_id,
-        output: field.value,
-      });
+      for (const { call, field } of fields) {
+        this.replies.set(call.id, { type: `${call.type}_output`, call_id: call.call_id, output: field.value });
+      }
       // The form goes when the next turn begins, and stays where that cannot begin.
-      this.actions.results(fields.map(output));
+      this.reply();
     });
     this.items.append(form);
   }

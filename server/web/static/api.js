@@ -8,11 +8,12 @@ const KEY = "gpt-oss-key";
 
 /** An answer that is an error, or no answer. `message` is for people. */
 export class ApiError extends Error {
-  /** @param {string} message @param {number} status @param {string | null} [param] */
-  constructor(message, status, param = null) {
+  /** @param {string} message @param {number} status @param {{param?: string | null, code?: string | null}} [error] what the server says of it */
+  constructor(message, status, { param = null, code = null } = {}) {
     super(message);
     this.status = status;
     this.param = param;
+    this.code = code;
   }
 }
 
@@ -74,16 +75,13 @@ export async function send(path, { method, body, signal, ask = true } = {}) {
 
 /** @param {Response} response */
 async function errorOf(response) {
-  let message = TEXT.badStatus(response.status);
-  let param = null;
   try {
     const { error } = await response.json();
-    message = error.message;
-    param = error.param;
+    return new ApiError(error.message, response.status, error);
   } catch {
     // A proxy's page, for instance: the status has to do.
+    return new ApiError(TEXT.badStatus(response.status), response.status);
   }
-  return new ApiError(message, response.status, param);
 }
 
 /**

@@ -1,10 +1,9 @@
 // @ts-check
 /** The chat: the turns of one chat, and the requests that make their answers. */
 
-import { ApiError, json, send } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
-import { announce, button, drawer, h } from "./dom.js";
+import { button, drawer, h } from "./dom.js";
 import { OptionError, Options } from "./options.js";
 import { Scroller } from "./scroller.js";
 import { Sidebar } from "./sidebar.js";
@@ -14,10 +13,11 @@ import { TEXT } from "./text.js";
 /**
  * @typedef {import("./chats.js").Turn} Turn
  * @typedef {import("./chats.js").Chat} Chat
- * @typedef {import("./answer.js").Answer} Answer
+ * @typedef {import("./run.js").Run} Run
  */
 
 const CURRENT = "gpt-oss-chat";
+const MOST_RUNS = 4; // a browser has six connections to a server
 
 /** The scripts that show turns. They are not needed before the first one. */
 const loadTurns = () => import("./turn.js");
@@ -29,19 +29,22 @@ export class ChatView {
     this.options = new Options(() => this.composer.box.value);
     this.turns = h("div", { class: "turns" });
     this.scroller = new Scroller(this.turns, TEXT.turns);
-    /** @type {AbortController | null} */
-    this.running = null;
-    /** @type {Turn | null} */
-    this.current = null;
+    /** @type {Map<string, Run>} what follows answers, by the ids of their turns */
+    this.runs = new Map();
+    this.beginning = false;
     this.sidebar = new Sidebar({
-      open: (id) => void this.choose(id),
+      open: (id) => void this.open(this.known(id)),
       opened: (entry) => this.openStored(entry),
       forget: (id) => void this.forget(id),
+      removeStored: (entry) => this.removeStored(entry),
+      manage: (id) => void this.manage(id),
     });
     this.composer = new Composer({
       send: (text) => this.ask(text),
-      stop: () => void this.stop(),
+      stop: () => void this.running?.stop(),
       typing: () => void loadTurns().catch(() => undefined),
+      // A new chat has no name before its first turn: what is typed waits for the next one.
+      name: () => (this.chat.turns.length ? this.chat.id : ""),
     });
     const options = h("aside", { class: "side options-panel", id: "options", "aria-label": TEXT.options }, h("h2", {}, TEXT.options), this.options.element);
     const drawers = h("div", { class: "toggles" }, drawer(this.sidebar.element, TEXT.chats), drawer(options, TEXT.options));
@@ -51,6 +54,9 @@ export class ChatView {
     /** @type {Promise<void>} until the turns of the chat are known */
     this.reading = Promise.resolve();
     void this.open(store.chats().find((each) => each.id === tabShelf.get(CURRENT)));
+    addEventListener("storage", ({ key }) => {
+      if (key === store.CHATS) void this.changedElsewhere();
+    });
   }
 
   /** The view is on the page. */
@@ -65,32 +71,70 @@ export class ChatView {
 
   /** The list of chats has changed, or which of them is shown. */
   list() {
-    this.sidebar.draw(this.chat);
+    this.sidebar.draw(this.chat, new Set([...this.runs.values()].map((run) => run.chat.id)));
     this.onname();
+  }
+
+  /** The run of the last turn that is shown. */
+  get running() {
+    return this.runs.get(this.chat.leaf ?? "");
+  }
+
+  /** A run has begun or ended, or other turns are shown. */
+  showRuns() {
+    this.composer.setRunning(Boolean(this.running));
+    this.list();
+  }
+
+  /** The runs of a chat. @param {string | undefined} id */
+  runsOf(id) {
+    return [...this.runs.values()].filter((run) => run.chat.id === id);
   }
 
   /** The chat of this id as it is now. @param {string | undefined} id */
   known(id) {
-    return id === this.chat.id ? this.chat : store.chats().find((each) => each.id === id);
+    if (id === this.chat.id) return this.chat;
+    return this.runsOf(id)[0]?.chat ?? store.chats().find((each) => each.id === id);
   }
 
-  /** Open what somebody chose from the list. @param {string} [id] */
-  async choose(id) {
-    if (!this.running || id !== this.chat.id) return this.open(this.known(id));
-    this.sidebar.element.hidePopover(); // its answer goes on
-    this.composer.focus();
+  /** Store a chat, and say what it costs. @param {Chat} chat */
+  save(chat) {
+    const dropped = store.save(chat);
+    if (dropped) this.options.fail(TEXT.dropped(dropped));
+  }
+
+  /** Another tab has changed the chats: show it, unless that would disturb what goes on here. */
+  async changedElsewhere() {
+    const { chat } = this;
+    if (store.isRemoved(chat.id)) return this.close(chat.id);
+    const stored = store.chats().find(({ id }) => id === chat.id);
+    chat.title = stored?.title ?? chat.title;
+    this.list();
+    if (!stored || stored.conversation || this.runsOf(chat.id).length || store.isSame(stored, chat)) return;
+    const last = store.path(stored).at(-1);
+    const isBegun = last?.response || last?.error || last?.output || last?.ended;
+    const isTyping = [...this.turns.querySelectorAll("textarea")].some(({ value }) => value);
+    if (!isBegun || isTyping) return;
+    this.chat = stored;
+    await this.draw();
+  }
+
+  /** A chat is removed: end what runs of it, and show a new one instead. @param {string} id */
+  close(id) {
+    for (const run of this.runsOf(id)) run.controller.abort();
+    return id === this.chat.id ? this.open() : this.list();
   }
 
   /** Open a chat; a new one without. @param {Chat} [chat] */
   async open(chat) {
-    this.leave();
     this.reading = Promise.resolve();
     this.chat = chat ?? store.newChat();
     tabShelf.set(CURRENT, this.chat.id);
     this.sidebar.element.hidePopover();
+    this.composer.read();
     this.composer.focus();
     let problem = "";
-    if (chat?.conversation) {
+    if (chat?.conversation && !this.runsOf(chat.id).length) {
       const reading = import("./stored.js").then(({ readConversation }) => readConversation(chat));
       this.reading = reading.catch((error) => void (problem = error.message));
       await this.reading;
@@ -114,35 +158,44 @@ export class ChatView {
     const { chat: shown, running } = this;
     const { chatOf } = await import("./stored.js");
     // This browser may know more of it: turns that followed, and branches.
-    const chat = store.chats().find(({ id }) => id === entry.id) ?? (await chatOf(entry));
+    const chat = this.known(entry.id) ?? (await chatOf(entry));
     if (this.chat !== shown || this.running !== running) return; // somebody did not wait for it
-    store.save(chat);
+    store.restore(chat.id);
+    this.save(chat);
     await this.open(chat);
   }
 
-  /** Stop to follow what runs here; a background answer goes on. */
-  leave() {
-    this.running?.abort();
-    this.setRunning(null, null);
+  /** Delete what the server has stored, if somebody confirms it. @param {import("./stored.js").Entry} entry @returns whether it is gone */
+  async removeStored(entry) {
+    if (!confirm(TEXT.removeStoredAsk)) return false;
+    const { chatOf } = await import("./stored.js");
+    const left = await store.removeFromServer(await chatOf(entry));
+    if (left) this.options.fail(TEXT.notRemoved(left));
+    return !left;
   }
 
-  /** @param {AbortController | null} controller @param {Turn | null} turn */
-  setRunning(controller, turn) {
-    this.running = controller;
-    this.current = turn;
-    this.composer.setRunning(Boolean(controller));
+  /** Show the title of a chat, and what it can become. @param {string} id */
+  async manage(id) {
+    const { manageChat } = await import("./manage.js");
+    const chat = this.known(id);
+    if (!chat) return this.list(); // another tab has removed it
+    manageChat(chat, (title) => {
+      chat.title = title;
+      this.save(chat);
+      this.list();
+    });
   }
 
   async draw() {
     const { chat } = this;
-    this.list();
+    this.showRuns();
     const path = store.path(chat);
     if (!path.length) return this.turns.replaceChildren(this.welcome());
-    const { placeTurn } = await loadTurns();
+    const { showTurn } = await loadTurns();
     if (chat !== this.chat) return; // another one was opened in the meantime
     this.turns.replaceChildren();
     if (chat.conversation) this.turns.append(h("p", { class: "notice" }, TEXT.conversationNote));
-    const shown = path.map((turn, index) => this.show(turn, placeTurn(this, turn), index === path.length - 1));
+    const shown = path.map((turn, index) => showTurn(this, turn, index === path.length - 1));
     this.scroller.toBottom();
     await Promise.all(shown);
   }
@@ -151,10 +204,10 @@ export class ChatView {
   async forget(id) {
     if (!confirm(TEXT.removeAsk)) return;
     const chat = this.known(id);
-    if (!chat) return this.sidebar.draw(this.chat); // another tab has removed it
+    if (!chat) return this.list(); // another tab has removed it
     store.remove(chat.id);
-    if (chat.id === this.chat.id) void this.open();
-    else this.sidebar.draw(this.chat);
+    this.composer.forget(chat.id);
+    void this.close(chat.id);
     const left = await store.removeFromServer(chat);
     if (left) this.options.fail(TEXT.notRemoved(left));
   }
@@ -174,59 +227,51 @@ export class ChatView {
     );
   }
 
-  /** Show a turn's answer, or begin to follow it. @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
-  async show(turn, shown, isLast) {
-    if (turn.output) shown.show(store.responseOf(turn), isLast);
-    else if (turn.error) shown.fail(turn.error);
-    else if (turn.response) await this.fetch(turn, shown, isLast);
-    else if (turn.ended) shown.say(TEXT.interrupted);
-    else shown.fail(TEXT.lost);
-  }
-
-  /** @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
-  async fetch(turn, shown, isLast) {
-    try {
-      const response = await json(`v1/responses/${turn.response}`);
-      if (!this.turns.contains(shown.element)) return; // another chat or version was opened
-      if (["queued", "in_progress"].includes(response.status)) {
-        void this.follow(turn, shown, `v1/responses/${turn.response}?stream=true`);
-      } else {
-        shown.show(response, isLast);
-      }
-    } catch (error) {
-      const gone = error instanceof ApiError && error.status === 404;
-      shown.fail(gone ? TEXT.expired : /** @type {Error} */ (error).message);
-    }
-  }
-
   /**
-   * Begin a turn after `parent`. False if an option cannot be read, or the page is of another version.
+   * Begin a turn after `parent`. What is answered in view ends first. False if an option cannot be read,
+   * or the page is of another version.
    * @param {any[]} input @param {string | null} parent @returns {Promise<boolean>}
    */
   async begin(input, parent) {
-    const { chat } = this;
-    if (this.running) return false;
+    if (this.beginning) return false; // the second click of two
+    this.beginning = true;
+    try {
+      return await this.beginTurn(input, parent);
+    } finally {
+      this.beginning = false;
+    }
+  }
+
+  /** @param {any[]} input @param {string | null} parent @returns {Promise<boolean>} */
+  async beginTurn(input, parent) {
+    const { chat, running } = this;
     const fields = this.readOptions();
     if (!fields) return false;
     let scripts;
     try {
       scripts = await loadTurns();
     } catch {
-      this.options.fail(navigator.onLine ? TEXT.noScripts : TEXT.unreachable);
+      this.options.fail(navigator.onLine ? TEXT.noScripts : `${TEXT.unreachable} ${TEXT.kept}`);
       return false;
     }
-    if (chat !== this.chat || this.running) return false; // somebody did not wait for the scripts
+    if (running && !running.shown.ended) await running.stop();
+    await running?.finished;
+    if (chat !== this.chat) return false; // somebody did not wait
+    if (this.runs.size >= MOST_RUNS) {
+      this.options.fail(TEXT.manyRuns(MOST_RUNS));
+      return false;
+    }
+    const unseen = store.unseenTurns(chat, parent);
     const turn = store.addTurn(chat, parent, input);
+    if (unseen.length) turn.unseen = unseen;
     const previous = store.lastResponse(chat, parent);
     const before = chat.conversation ? { conversation: chat.conversation } : previous && { previous_response_id: previous };
-    turn.request = { ...fields, input, ...before };
+    turn.request = { ...fields, input: store.sentInput(chat, turn), ...before };
     turn.background = Boolean(fields.background);
-    store.save(chat);
+    this.save(chat);
     this.keepPath(turn);
     this.composer.focus(); // the button that began it may be gone
-    const shown = scripts.placeTurn(this, turn);
-    this.scroller.toBottom();
-    void this.follow(turn, shown);
+    scripts.startTurn(this, turn);
     return true;
   }
 
@@ -253,68 +298,5 @@ export class ChatView {
     }
     const before = turn.parent && document.getElementById(turn.parent);
     if (before) for (const each of before.querySelectorAll(".reply")) each.remove();
-  }
-
-  /**
-   * Follow a stream to its end: that of a new request, or of one that the server works on.
-   * @param {Turn} turn @param {Answer} shown @param {string} [resumed]
-   */
-  async follow(turn, shown, resumed) {
-    const { chat } = this; // another one may be opened before the end
-    const controller = new AbortController();
-    this.setRunning(controller, turn);
-    shown.reset();
-    try {
-      const before = store.path({ ...chat, leaf: turn.parent });
-      const { answerEvents } = await import("./stream.js");
-      for await (const batch of answerEvents(turn, before, controller.signal, resumed)) this.apply(chat, turn, shown, batch);
-      if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
-    } catch (error) {
-      if (this.options.withoutTokens(turn.request, error)) return void this.follow(turn, shown);
-      shown.cut();
-      if (!controller.signal.aborted) this.fail(chat, turn, shown, /** @type {Error} */ (error));
-      else if (!turn.background || turn.ended) shown.say(TEXT.interrupted);
-    }
-    if (this.running === controller) this.setRunning(null, null);
-  }
-
-  /** @param {Chat} chat @param {Turn} turn @param {Answer} shown @param {any[]} batch */
-  apply(chat, turn, shown, batch) {
-    for (const event of batch) {
-      shown.apply(event);
-      if (event.type === "response.created") {
-        turn.response = event.response.id;
-        store.save(chat);
-      }
-    }
-    const isKept = turn.response || turn.output;
-    if (!shown.ended || (turn.ended && isKept)) return;
-    turn.ended = true;
-    turn.status = shown.response.status;
-    // Chat Completions are not stored on the server.
-    if (!turn.response) turn.output = shown.response.output;
-    if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
-    store.save(chat);
-    if (chat === this.chat) announce(turn.error ?? (shown.outcome || TEXT.finished));
-  }
-
-  /** @param {Chat} chat @param {Turn} turn @param {Answer} shown @param {Error} error */
-  fail(chat, turn, shown, error) {
-    shown.fail(error.message);
-    // A response that the server has can be read again after a reload.
-    if (!turn.response) turn.error = error.message;
-    store.save(chat);
-  }
-
-  async stop() {
-    const { current, running } = this;
-    if (current?.background && current.response) {
-      // The stream ends with the response, and says so.
-      await send(`v1/responses/${current.response}/cancel`, { method: "POST" }).catch(() => running?.abort());
-    } else if (current) {
-      current.ended ||= !current.response; // of what the server has, it says how it ended
-      store.save(this.chat);
-      running?.abort();
-    }
   }
 }

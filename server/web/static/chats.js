@@ -8,8 +8,12 @@
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
  *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
+ *   unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean,
  * }} Turn
  * `output` is that of an answer that the server does not store, `status` how an answer ended.
+ * `unseen` has the ids of earlier turns whose input is sent again: the server has it not. `refused`: the
+ * server does not accept the input. `gone`: it no longer has the response before. `shortened`: the
+ * browser stores only the beginning of the input.
  * @typedef {{
  *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
  *   conversation?: string,
@@ -21,15 +25,19 @@ import { send } from "./api.js";
 import { browserShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
-const CHATS = "gpt-oss-chats";
+export const CHATS = "gpt-oss-chats";
+const REMOVED = "gpt-oss-removed-chats";
 const MOST = 200;
+const MOST_CHARACTERS = 100_000; // that are stored of the input of one turn
 
 /** @returns {Chat[]} the newest first */
 export function chats() {
   try {
     const found = JSON.parse(browserShelf.get(CHATS) ?? "[]");
     if (!Array.isArray(found)) return [];
-    for (const { turns } of found) for (const turn of turns) if (turn.request) turn.request.input = turn.input;
+    for (const chat of found) {
+      for (const turn of chat.turns) if (turn.request) turn.request.input = sentInput(chat, turn);
+    }
     return found;
   } catch {
     return [];
@@ -41,26 +49,63 @@ export function newChat() {
   return { id: crypto.randomUUID?.() ?? String(Math.random()), title: "", updated: 0, turns: [], leaf: null };
 }
 
-/** The ids of chats that were removed here: an answer that ends later must not bring them back. */
-const removed = new Set();
+/** The ids of the chats that were removed last. @returns {string[]} */
+function removed() {
+  try {
+    return JSON.parse(browserShelf.get(REMOVED) ?? "[]");
+  } catch {
+    return [];
+  }
+}
 
-/** Store the chat. What does not fit drops the oldest chats. @param {Chat} chat */
+/** Whether a chat was removed, here or in another tab: an answer that ends later must not bring it back. @param {string} id */
+export function isRemoved(id) {
+  return removed().includes(id);
+}
+
+/** Somebody opens a chat again that was removed. @param {string} id */
+export function restore(id) {
+  browserShelf.set(REMOVED, JSON.stringify(removed().filter((each) => each !== id)));
+}
+
+/**
+ * Store the chat. What does not fit drops the oldest chats.
+ * @param {Chat} chat @returns how many chats were dropped because the browser's storage is full
+ */
 export function save(chat) {
-  if (removed.has(chat.id)) return;
+  if (isRemoved(chat.id)) return 0;
+  const stored = chats();
   chat.updated = Date.now();
-  addTurnsOfOthers(chat);
-  const all = [unstored(chat), ...chats().filter((each) => each.id !== chat.id)].slice(0, MOST);
-  for (let count = all.length; count; count -= 1) if (write(all.slice(0, count))) return;
-  write(all); // not one fits: all stay until the page is left
+  addTurnsOfOthers(chat, stored);
+  return write([unstored(chat), ...stored.filter((each) => each.id !== chat.id)].slice(0, MOST));
 }
 
-/** Whether the browser stores the chats. @param {Chat[]} all */
+/** Store the chats, the first ones if not all fit. @param {Chat[]} all @returns how many do not fit */
 function write(all) {
-  return browserShelf.set(CHATS, JSON.stringify(all.map((chat) => ({ ...chat, turns: chat.turns.map(storedForm) }))));
+  const texts = all.map((chat) => JSON.stringify({ ...chat, turns: chat.turns.map(storedForm) }));
+  const list = (/** @type {number} */ count) => `[${texts.slice(0, count).join()}]`;
+  if (browserShelf.offer(CHATS, list(all.length))) return 0;
+  let [fitting, tooMany] = [0, all.length];
+  while (tooMany - fitting > 1) {
+    const count = (fitting + tooMany) >> 1;
+    if (browserShelf.offer(CHATS, list(count))) fitting = count;
+    else tooMany = count;
+  }
+  if (fitting) return all.length - fitting;
+  browserShelf.set(CHATS, list(all.length)); // not one fits: all stay until the page is left
+  return 0;
 }
 
-/** The turn with its input once, and without secrets of MCP servers. @param {Turn} turn */
+/**
+ * The turn with its input once, and without secrets of MCP servers. Of a long input only the beginning
+ * stays, unless the server stores no answers.
+ * @param {Turn} turn
+ */
 function storedForm(turn) {
+  const text = turn.output ? "" : textOf(turn.input);
+  if (text.length > MOST_CHARACTERS) {
+    return { ...turn, input: [{ role: "user", content: text.slice(0, MOST_CHARACTERS) }], request: null, shortened: true };
+  }
   if (!turn.request) return turn;
   const { input, ...request } = turn.request;
   if (Array.isArray(request.tools)) request.tools = request.tools.map(withoutSecrets);
@@ -74,10 +119,10 @@ function withoutSecrets(tool) {
   return shown;
 }
 
-/** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat */
-function addTurnsOfOthers(chat) {
+/** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat @param {Chat[]} all */
+function addTurnsOfOthers(chat, all) {
   if (chat.conversation) return; // the server has its turns
-  const stored = chats().find(({ id }) => id === chat.id)?.turns ?? [];
+  const stored = all.find(({ id }) => id === chat.id)?.turns ?? [];
   const known = new Map(stored.map((turn) => [turn.id, turn]));
   for (const turn of chat.turns) {
     const other = known.get(turn.id);
@@ -87,6 +132,8 @@ function addTurnsOfOthers(chat) {
     turn.error ??= other.error;
     turn.output ??= other.output;
     turn.status ??= other.status;
+    turn.refused ??= other.refused;
+    turn.gone ??= other.gone;
     turn.ended ||= other.ended;
   }
   // A map keeps the first place of a key, and its last value: the turns of this tab.
@@ -116,7 +163,7 @@ export function responseOf({ output, status = "completed" }) {
 
 /** @param {string} id */
 export function remove(id) {
-  removed.add(id);
+  browserShelf.set(REMOVED, JSON.stringify([id, ...removed()].slice(0, MOST)));
   write(chats().filter((each) => each.id !== id));
 }
 
@@ -164,12 +211,42 @@ export function path(chat) {
   return found;
 }
 
-/** The response to continue: the nearest one that has not failed. @param {Chat} chat @param {string | null} id */
+/** The response to continue. One that failed has its input, too. @param {Chat} chat @param {string | null} id */
 export function lastResponse(chat, id) {
-  for (let turn = turnOf(chat, id); turn; turn = turnOf(chat, turn.parent)) {
-    if (turn.response && !turn.error) return turn.response;
-  }
-  return null;
+  return path({ ...chat, leaf: id }).findLast((turn) => turn.response)?.response ?? null;
+}
+
+/** Whether the server has the input of the turn, for later turns. @param {Chat} chat @param {Turn} turn */
+function isSeen(chat, turn) {
+  return chat.conversation ? isAnswered(turn) : Boolean(turn.response || turn.output);
+}
+
+/** Whether no later turn has the input of this one. @param {Turn} turn */
+export function isLeftOut(turn) {
+  return Boolean(turn.refused || turn.shortened) && !turn.response && !turn.output;
+}
+
+/**
+ * The ids of the turns up to `id` whose input the server has not, since the last one that it has.
+ * @param {Chat} chat @param {string | null} id
+ */
+export function unseenTurns(chat, id) {
+  const before = path({ ...chat, leaf: id });
+  const from = before.findLastIndex((turn) => isSeen(chat, turn)) + 1;
+  return before.slice(from).filter((turn) => !isLeftOut(turn)).map((turn) => turn.id);
+}
+
+/** The input that the turn's request has: what was not seen, and its own. @param {Chat} chat @param {Turn} turn @returns {any[]} */
+export function sentInput(chat, turn) {
+  const unseen = (turn.unseen ?? []).flatMap((id) => turnOf(chat, id)?.input ?? []);
+  return [...unseen, ...turn.input];
+}
+
+/** Whether both show the same turns, as far as they are stored. @param {Chat} one @param {Chat} other */
+export function isSame(one, other) {
+  const shown = (/** @type {Chat} */ chat) =>
+    JSON.stringify(path(chat).map(({ id, response, error, ended }) => [id, response, error, ended]));
+  return shown(one) === shown(other);
 }
 
 /** All versions of a turn, itself included. @param {Chat} chat @param {Turn} turn */

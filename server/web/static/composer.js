@@ -5,20 +5,23 @@ import { direction, h } from "./dom.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
-const DRAFT = "gpt-oss-draft";
+const DRAFT = "gpt-oss-draft-";
 
 export class Composer {
-  /** @param {{send: (text: string) => Promise<boolean>, stop: () => void, typing: () => void}} actions */
-  constructor({ send, stop, typing }) {
+  /**
+   * @param {{send: (text: string) => Promise<boolean>, stop: () => void, typing: () => void, name: () => string}} actions
+   * `name` is that of the chat: each has a draft of its own.
+   */
+  constructor({ send, stop, typing, name }) {
     this.send = send;
     this.stop = stop;
+    this.name = name;
     this.running = false;
     this.sending = false;
     this.box = h("textarea", {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
       rows: 1,
-      value: tabShelf.get(DRAFT) ?? "",
       oninput: () => {
         this.keep();
         typing();
@@ -53,8 +56,11 @@ export class Composer {
     const text = this.box.value;
     if (!text.trim() || this.sending) return;
     this.sending = true;
+    const name = this.name();
     try {
-      if ((await this.send(text)) && this.box.value === text) this.set("");
+      if (!(await this.send(text))) return;
+      this.forget(name); // the chat may have another one since
+      this.set(this.box.value === text ? "" : this.box.value);
     } finally {
       this.sending = false;
     }
@@ -63,7 +69,19 @@ export class Composer {
   /** Store what is typed, so that a reload does not lose it. */
   keep() {
     this.box.dir = direction(this.box.value);
-    tabShelf.set(DRAFT, this.box.value);
+    if (this.box.value) tabShelf.set(DRAFT + this.name(), this.box.value);
+    else this.forget(this.name());
+  }
+
+  /** Show the draft of the chat that is open now. */
+  read() {
+    this.box.value = tabShelf.get(DRAFT + this.name()) ?? "";
+    this.box.dir = direction(this.box.value);
+  }
+
+  /** Forget the draft of a chat. @param {string} name */
+  forget(name) {
+    tabShelf.remove(DRAFT + name);
   }
 
   /** @param {string} text */

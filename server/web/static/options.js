@@ -34,7 +34,7 @@ const FIELDS = [
   { name: "tool_choice", kind: "select", choices: ["", "none", "required"] },
   { name: "temperature", kind: "number", step: "0.1", min: "0", max: "2" },
   { name: "top_p", kind: "number", step: "0.05", min: "0", max: "1" },
-  { name: "seed", kind: "number", step: "1" },
+  { name: "seed", kind: "number", step: "1", max: `${Number.MAX_SAFE_INTEGER}` },
   { name: "max_output_tokens", kind: "number", step: "1", min: "1" },
   { name: "format", kind: "select", choices: ["", "text", "json_object"] },
   { name: "schema", kind: "area" },
@@ -113,6 +113,7 @@ export class Options {
     const value = this.values[field.name] ?? field.value;
     if (control instanceof HTMLInputElement && field.kind === "check") control.checked = Boolean(value);
     else if (value !== undefined) control.value = value;
+    if (field.name !== "model") this.values[field.name] = valueOf(control);
     control.addEventListener("change", () => this.keep());
     const name = h("span", { class: "label" }, OPTION_LABELS[field.name]);
     const row = h("div", { class: "field" }, h("label", { class: `row ${field.kind}` }, name, control));
@@ -124,13 +125,18 @@ export class Options {
     return row;
   }
 
+  /** Store what was changed here. Other tabs have stored what was changed there. */
   keep() {
+    const all = stored();
     for (const [name, control] of this.controls) {
       // Until the server has named its models, the one that was chosen stays.
       if (control instanceof HTMLSelectElement && !control.length) continue;
-      this.values[name] = control.type === "checkbox" ? /** @type {any} */ (control).checked : control.value;
+      const value = valueOf(control);
+      if (value === this.values[name]) continue;
+      this.values[name] = value;
+      all[name] = value;
     }
-    browserShelf.set(OPTIONS, JSON.stringify(this.values));
+    browserShelf.set(OPTIONS, JSON.stringify(all));
   }
 
   /** @param {string} name @param {any} value */
@@ -159,9 +165,21 @@ export class Options {
     return true;
   }
 
+  /** Raises OptionError for a number that the server would refuse, or that is none. */
+  check() {
+    for (const [name, control] of this.controls) {
+      const { badInput, rangeOverflow, rangeUnderflow, stepMismatch } = control.validity;
+      // The step of other numbers is that of the arrow keys only.
+      const isBroken = stepMismatch && control.getAttribute("step") === "1";
+      if (!badInput && !rangeOverflow && !rangeUnderflow && !isBroken) continue;
+      throw new OptionError(`${OPTION_LABELS[/** @type {Field["name"]} */ (name)]}: ${control.validationMessage}`);
+    }
+  }
+
   /** The fields of a request. @returns {Record<string, any>} Raises OptionError. */
   request() {
     this.keep();
+    this.check();
     const { values } = this;
     /** @type {Record<string, any>} */
     const fields = { stream: true, store: true };
@@ -209,6 +227,9 @@ export class Options {
     }
   }
 }
+
+/** @param {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} control */
+const valueOf = (control) => (control.type === "checkbox" ? /** @type {HTMLInputElement} */ (control).checked : control.value);
 
 /** @param {any} value @returns {any[]} */
 const toolList = (value) => (value === undefined ? [] : Array.isArray(value) ? value : [value]);

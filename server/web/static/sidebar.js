@@ -9,13 +9,28 @@ import { TEXT } from "./text.js";
 /**
  * @typedef {import("./chats.js").Chat} Chat
  * @typedef {import("./stored.js").Entry} Entry
- * @typedef {{open: (id?: string) => void, opened: (entry: Entry) => Promise<void>, forget: (id: string) => void}} Actions
+ * @typedef {{
+ *   open: (id?: string) => void,
+ *   opened: (entry: Entry) => Promise<void>,
+ *   forget: (id: string) => void,
+ *   removeStored: (entry: Entry) => Promise<boolean>,
+ *   manage: (id: string) => void,
+ * }} Actions
  */
+
+const LEAST_SEARCHED = 5; // fewer chats are seen at once
+
+/** Whether the title or a message of the chat has the words. @param {Chat} chat @param {string} sought in lower case */
+function isFound({ title, turns }, sought) {
+  if (!sought) return true;
+  return [title, ...turns.map((turn) => store.textOf(turn.input))].some((text) => text.toLowerCase().includes(sought));
+}
 
 export class Sidebar {
   /** @param {Actions} actions `opened` opens an entry of the server's list */
   constructor(actions) {
     this.actions = actions;
+    this.search = h("input", { type: "search", placeholder: TEXT.search, "aria-label": TEXT.search, hidden: true });
     this.list = h("ul", { class: "chats" });
     this.stored = h("ul", { class: "chats" });
     this.note = h("p", { class: "hint", role: "status" });
@@ -41,20 +56,27 @@ export class Sidebar {
       "aside",
       { class: "side", id: "chats", "aria-label": TEXT.chats },
       button(TEXT.newChat, () => actions.open(), { class: "primary wide" }),
+      this.search,
       this.list,
       details,
     );
   }
 
-  /** @param {Chat} current */
-  draw(current) {
+  /** @param {Chat} current @param {Set<string>} running the ids of the chats with answers that are coming */
+  draw(current, running) {
+    this.search.oninput = () => this.draw(current, running);
     // A chat changes after it was drawn: its buttons know its id only.
-    const entries = store.chats().map(({ id, title: named }) => {
+    const all = store.chats();
+    this.search.hidden = all.length < LEAST_SEARCHED;
+    const sought = this.search.hidden ? "" : this.search.value.trim().toLowerCase();
+    const entries = all.filter((chat) => isFound(chat, sought)).map(({ id, title: named }) => {
       const isCurrent = id === current.id ? "true" : null;
       const title = named || TEXT.untitled;
       const open = button(title, () => this.actions.open(id), { class: "chat-link", "aria-current": isCurrent, dir: direction(title) });
       const label = `${TEXT.remove}: ${title}`;
-      return h("li", {}, open, button("×", () => this.actions.forget(id), { class: "quiet", "aria-label": label }));
+      const mark = running.has(id) ? h("span", { class: "state", role: "img", "aria-label": TEXT.answering }, "●") : null;
+      const more = button("⋯", () => this.actions.manage(id), { class: "quiet", "aria-label": `${TEXT.manage}: ${title}` });
+      return h("li", {}, open, mark, more, button("×", () => this.actions.forget(id), { class: "quiet", "aria-label": label }));
     });
     this.list.replaceChildren(...entries);
   }
@@ -105,6 +127,20 @@ export class Sidebar {
       }
     };
     const time = new Date(entry.created * 1000).toLocaleString();
-    return h("li", {}, button(entry.title, () => void open(), { class: "chat-link", title: time, dir: direction(entry.title) }));
+    const remove = async () => {
+      try {
+        if (await this.actions.removeStored(entry)) row.remove();
+      } catch (error) {
+        this.note.textContent = /** @type {Error} */ (error).message;
+      }
+    };
+    const label = `${TEXT.removeStored}: ${entry.title}`;
+    const row = h(
+      "li",
+      {},
+      button(entry.title, () => void open(), { class: "chat-link", title: time, dir: direction(entry.title) }),
+      button("×", () => void remove(), { class: "quiet", "aria-label": label }),
+    );
+    return row;
   }
 }

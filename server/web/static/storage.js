@@ -21,16 +21,20 @@ class Shelf {
     }
   }
 
-  /** Whether the browser stores it. @param {string} name @param {string} value */
-  set(name, value) {
+  /** Whether the browser takes it. If not, what was there before stays. @param {string} name @param {string} value */
+  offer(name, value) {
     try {
       this.open().setItem(name, value);
       this.held.delete(name);
       return true;
     } catch {
-      this.held.set(name, value);
       return false;
     }
+  }
+
+  /** @param {string} name @param {string} value */
+  set(name, value) {
+    if (!this.offer(name, value)) this.held.set(name, value);
   }
 
   /** @param {string} name */

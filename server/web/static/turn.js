@@ -2,10 +2,12 @@
 /** Shows a turn: what was typed, the answer, and what one can do with both. */
 
 import { Answer } from "./answer.js";
+import { ApiError, json } from "./api.js";
 import * as store from "./chats.js";
 import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
+import { Run, showError } from "./run.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
@@ -14,21 +16,59 @@ import { TEXT } from "./text.js";
  * @typedef {import("./chat.js").ChatView} ChatView
  */
 
-/** Append the elements of a turn. @param {ChatView} view @param {Turn} turn @returns {Answer} */
-export function placeTurn(view, turn) {
-  const answer = new Answer({
-    approve: (item, approve) => {
-      const input = { type: "mcp_approval_response", approval_request_id: item.id, approve };
-      return view.begin([input], turn.id);
-    },
-    results: (outputs) => view.begin(outputs, turn.id),
+/** Show a new turn, and send its request. @param {ChatView} view @param {Turn} turn */
+export function startTurn(view, turn) {
+  const shown = placeTurn(view, turn);
+  view.scroller.toBottom();
+  new Run(view, view.chat, turn, shown).start();
+}
+
+/** Show a turn with its answer, or go on to follow it. @param {ChatView} view @param {Turn} turn @param {boolean} isLast */
+export async function showTurn(view, turn, isLast) {
+  const run = view.runs.get(turn.id);
+  const shown = placeTurn(view, turn, run?.shown);
+  if (run) return;
+  if (turn.output) shown.show(store.responseOf(turn), isLast);
+  else if (turn.error) showError(view, turn, shown);
+  else if (turn.response) await showResponse(view, turn, shown, isLast);
+  else if (turn.ended) shown.say(TEXT.interrupted);
+  else shown.fail(TEXT.lost);
+}
+
+/** @param {ChatView} view @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
+async function showResponse(view, turn, shown, isLast) {
+  const { chat } = view;
+  try {
+    const response = await json(`v1/responses/${turn.response}`);
+    if (!view.turns.contains(shown.element)) return; // another chat or version was opened
+    if (["queued", "in_progress"].includes(response.status)) {
+      new Run(view, chat, turn, shown).start(`v1/responses/${turn.response}?stream=true`);
+    } else {
+      shown.show(response, isLast);
+    }
+  } catch (error) {
+    const gone = error instanceof ApiError && error.status === 404;
+    shown.fail(gone ? TEXT.expired : /** @type {Error} */ (error).message);
+  }
+}
+
+/**
+ * Append the elements of a turn.
+ * @param {ChatView} view @param {Turn} turn @param {Answer} [running] what shows its answer already
+ */
+function placeTurn(view, turn, running) {
+  const { chat } = view;
+  const isShown = () => view.chat === chat && chat.leaf === turn.id;
+  const answer = running ?? new Answer({
+    reply: (input) => isShown() && void view.begin(input, turn.id),
     goOn: () => view.begin([{ role: "user", content: TEXT.goOnMessage }], turn.id),
   });
   const from = store.typedFrom(turn.input);
   const text = store.textOf(turn.input.slice(from));
   const asked = question(text, (changed) => view.begin([{ role: "user", content: changed }], turn.parent));
   const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${text.slice(0, 80)}`);
-  const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, answer.element);
+  const hint = turn.shortened ? h("p", { class: "hint" }, TEXT.shortened) : null;
+  const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, hint, answer.element);
   const copy = copyButton(() => answer.markdown, answer.items, { "aria-label": TEXT.copyAnswer });
   element.append(tools(view, turn, asked.edit, copy));
   element.addEventListener("copy", copySelection);
@@ -47,16 +87,21 @@ function earlier(items) {
 /** @param {ChatView} view @param {Turn} turn @param {() => void} edit @param {HTMLElement} copy */
 function tools(view, turn, edit, copy) {
   const row = h("div", { class: "turn-tools" }, copy);
-  const add = (/** @type {string} */ text, /** @type {() => void} */ action) =>
+  const add = (/** @type {string} */ text, /** @type {(event: Event) => void} */ action) =>
     row.append(button(text, action, { class: "quiet" }));
   // A conversation of the server goes on at its end only.
   const branches = !view.chat.conversation;
-  if (branches && store.isText(turn.input)) add(TEXT.edit, edit);
-  const again = () => view.begin(turn.input, branches ? turn.parent : view.chat.leaf);
-  if (branches || turn.request) add(TEXT.retry, () => void again());
+  const whole = !turn.shortened;
+  if (branches && whole && store.isText(turn.input)) add(TEXT.edit, edit);
+  const again = (/** @type {Event} */ event) => {
+    // A second click would be one on the turn that the first has begun.
+    if (/** @type {UIEvent} */ (event).detail > 1) return;
+    void view.begin(turn.input, branches || !store.isAnswered(turn) ? turn.parent : view.chat.leaf);
+  };
+  if (whole && (branches || turn.request)) add(TEXT.retry, again);
   if (turn.request || turn.response) add(TEXT.inspect, () => inspect(turn));
   if (turn.request) add(TEXT.code, () => void showCode(turn));
-  row.append(...switcher(view, turn));
+  if (branches) row.append(...switcher(view, turn));
   return row;
 }
 
@@ -66,9 +111,8 @@ function switcher(view, turn) {
   if (all.length < 2) return [];
   const at = all.indexOf(turn);
   const go = (/** @type {number} */ to) => async () => {
-    view.leave();
     view.chat.leaf = store.newestBelow(view.chat, all[to]).id;
-    store.save(view.chat);
+    view.save(view.chat);
     await view.draw();
     // The focus stays on an arrow, which is in view.
     const arrows = document.getElementById(all[to].id)?.querySelectorAll(".version:enabled");

@@ -1,0 +1,86 @@
+// @ts-check
+/** A dialog that renames a chat, and saves it as a file. */
+
+import { ApiError, json } from "./api.js";
+import * as store from "./chats.js";
+import { button, dialog, h } from "./dom.js";
+import { TEXT } from "./text.js";
+
+/**
+ * @typedef {import("./chats.js").Chat} Chat
+ * @typedef {import("./chats.js").Turn} Turn
+ * @typedef {{input: any[], output: any[], error?: string}} Exchange
+ */
+
+/** @param {Chat} chat @param {(title: string) => void} rename */
+export function manageChat(chat, rename) {
+  const field = h("input", { value: chat.title, maxlength: 200, required: true });
+  const label = h("label", { class: "row" }, h("span", { class: "label" }, TEXT.chatTitle), field);
+  const form = h("form", { class: "key-form" }, label, h("div", { class: "buttons" }, h("button", { class: "primary" }, TEXT.rename)));
+  const problem = h("p", { class: "notice error", role: "alert", hidden: true });
+  const save = async (/** @type {string} */ type, /** @type {(exchanges: Exchange[]) => string} */ write) => {
+    problem.hidden = true;
+    try {
+      download(chat.title || TEXT.untitled, type, write(await exchanges(chat)));
+    } catch (error) {
+      problem.textContent = /** @type {Error} */ (error).message;
+      problem.hidden = false;
+    }
+  };
+  const files = h(
+    "div",
+    { class: "buttons" },
+    button(TEXT.exportMarkdown, () => void save("markdown", (all) => markdown(chat.title, all))),
+    button(TEXT.exportJson, () => void save("json", (turns) => `${JSON.stringify({ title: chat.title, turns }, null, 2)}\n`)),
+  );
+  const shown = dialog(TEXT.manage, TEXT.close, form, files, h("p", { class: "hint" }, TEXT.exportHint), problem);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    rename(field.value.trim() || chat.title);
+    shown.close();
+  });
+  field.select();
+}
+
+/** The turns in view, with their answers. @param {Chat} chat @returns {Promise<Exchange[]>} */
+async function exchanges(chat) {
+  const read = { ...chat };
+  if (chat.conversation) await (await import("./stored.js")).readConversation(read);
+  return Promise.all(store.path(read).map(exchange));
+}
+
+/** @param {Turn} turn @returns {Promise<Exchange>} */
+async function exchange(turn) {
+  const { input, error } = turn;
+  return { input, output: turn.output ?? (await outputOf(turn)), ...(error && { error }) };
+}
+
+/** @param {Turn} turn @returns {Promise<any[]>} */
+async function outputOf({ response }) {
+  if (!response) return [];
+  try {
+    return (await json(`v1/responses/${response}`)).output;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return []; // it is no longer stored
+    throw error;
+  }
+}
+
+/** @param {string} title @param {Exchange[]} all */
+function markdown(title, all) {
+  const parts = [`# ${title}`];
+  for (const { input, output, error } of all) {
+    parts.push(`## ${TEXT.you}`, store.textOf(input));
+    const answer = store.textOf(output.filter(({ type }) => type === "message")) || error;
+    if (answer) parts.push(`## ${TEXT.answer}`, answer);
+  }
+  return `${parts.join("\n\n")}\n`;
+}
+
+/** Let the browser save a text. @param {string} title @param {string} type @param {string} text */
+function download(title, type, text) {
+  const href = URL.createObjectURL(new Blob([text], { type: `text/${type}` }));
+  const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "chat";
+  h("a", { href, download: `${name}.${type === "json" ? "json" : "md"}` }).click();
+  setTimeout(() => URL.revokeObjectURL(href));
+}

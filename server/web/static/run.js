@@ -1,0 +1,121 @@
+// @ts-check
+/**
+ * Follows an answer to its end, whether the page shows its chat or another one.
+ *
+ * @typedef {import("./answer.js").Answer} Answer
+ * @typedef {import("./chat.js").ChatView} ChatView
+ * @typedef {import("./chats.js").Chat} Chat
+ * @typedef {import("./chats.js").Turn} Turn
+ */
+
+import { ApiError, send } from "./api.js";
+import * as store from "./chats.js";
+import { announce, button } from "./dom.js";
+import { TEXT } from "./text.js";
+
+const REFUSALS = [400, 404, 413, 422]; // what the same input gets again
+
+export class Run {
+  /** @param {ChatView} view @param {Chat} chat @param {Turn} turn @param {Answer} shown */
+  constructor(view, chat, turn, shown) {
+    this.view = view;
+    this.chat = chat;
+    this.turn = turn;
+    this.shown = shown;
+    this.controller = new AbortController();
+    this.isLost = false; // whether the connection is
+    /** @type {Promise<void>} */
+    this.finished = Promise.resolve();
+  }
+
+  /** Send the turn's request, or follow a stream that goes on. @param {string} [resumed] the path of that stream */
+  start(resumed) {
+    const { runs } = this.view;
+    runs.set(this.turn.id, this);
+    this.view.showRuns();
+    this.finished = this.follow(resumed).finally(() => {
+      runs.delete(this.turn.id);
+      this.view.showRuns();
+    });
+  }
+
+  /** @param {string} [resumed] @returns {Promise<void>} */
+  async follow(resumed) {
+    const { view, chat, turn, shown, controller } = this;
+    const { signal } = controller;
+    shown.reset();
+    try {
+      const before = store.path({ ...chat, leaf: turn.parent }).filter((each) => !store.isLeftOut(each));
+      const { answerEvents } = await import("./stream.js");
+      const onlost = () => this.lose();
+      for await (const batch of answerEvents(turn, before, { signal, resumed, onlost })) this.apply(batch);
+      if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
+    } catch (error) {
+      if (view.options.withoutTokens(turn.request, error)) return this.follow();
+      shown.cut();
+      if (!signal.aborted) this.fail(/** @type {Error} */ (error));
+      else if (!turn.background || turn.ended) shown.say(TEXT.interrupted);
+    }
+  }
+
+  /** The connection is lost, and the server is asked again. */
+  lose() {
+    this.isLost = true;
+    this.shown.say(TEXT.askedAgain);
+  }
+
+  /** @param {any[]} batch */
+  apply(batch) {
+    const { chat, turn, shown } = this;
+    if (this.isLost) shown.say("");
+    this.isLost = false;
+    for (const event of batch) {
+      shown.apply(event);
+      if (event.type === "response.created") {
+        turn.response = event.response.id;
+        this.view.save(chat);
+      }
+    }
+    const isKept = turn.response || turn.output;
+    if (!shown.ended || (turn.ended && isKept)) return;
+    turn.ended = true;
+    turn.status = shown.response.status;
+    // Chat Completions are not stored on the server.
+    if (!turn.response) turn.output = shown.response.output;
+    if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
+    this.view.save(chat);
+    if (chat === this.view.chat) announce(turn.error ?? (shown.outcome || TEXT.finished));
+  }
+
+  /** @param {Error} error */
+  fail(error) {
+    const { view, chat, turn, shown } = this;
+    // A response that the server has can be read again after a reload.
+    if (turn.response) return shown.fail(error.message);
+    turn.error = error.message;
+    if (error instanceof ApiError) {
+      turn.gone = error.code === "previous_response_not_found";
+      turn.refused = REFUSALS.includes(error.status) && error.param !== "previous_response_id";
+    }
+    view.save(chat);
+    showError(view, turn, shown);
+  }
+
+  async stop() {
+    const { turn, controller } = this;
+    if (turn.background && turn.response) {
+      // The stream ends with the response, and says so.
+      await send(`v1/responses/${turn.response}/cancel`, { method: "POST" }).catch(() => controller.abort());
+    } else {
+      turn.ended ||= !turn.response; // of what the server has, it says how it ended
+      this.view.save(this.chat);
+      controller.abort();
+    }
+  }
+}
+
+/** Say why a turn has no answer, and what it is for later turns. @param {ChatView} view @param {Turn} turn @param {Answer} shown */
+export function showError(view, turn, shown) {
+  shown.fail(store.isLeftOut(turn) ? `${turn.error} ${TEXT.leftOut}` : (turn.error ?? TEXT.failed));
+  if (turn.gone) shown.note.append(" ", button(TEXT.withoutEarlier, () => void view.begin(turn.input, null)));
+}

@@ -1,0 +1,259 @@
+"""Answers that go on: in chats that are not in view, after a lost connection, and in other tabs."""
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Server
+from tests.browser.test_chat import ask, served, stream
+from tests.browser.test_chats import STORED, answered
+
+FAILURE = json.dumps({"error": {"message": "It broke."}})
+
+
+def posted(page: Page) -> list[Any]:
+    """The bodies of the requests for answers, from now on."""
+    bodies: list[Any] = []
+
+    def note(request: Any) -> None:
+        if request.method == "POST" and request.url.endswith("/v1/responses"):
+            bodies.append(request.post_data_json)
+
+    page.on("request", note)
+    return bodies
+
+
+def texts(body: Any) -> list[str]:
+    return [item["content"] for item in body["input"]]
+
+
+def choose(page: Page, title: str) -> None:
+    page.get_by_role("button", name=title, exact=True).click()
+
+
+@pytest.mark.parametrize("reloads", [False, True])
+def test_a_message_that_the_server_did_not_get_goes_with_the_next(
+    open_page: Any, reloads: bool
+) -> None:
+    page = open_page(expected="503")
+    page.route("**/v1/responses", lambda route: route.fulfill(status=503, body=FAILURE))
+    ask(page, "My name is Bob")
+    expect(page.get_by_role("alert")).to_have_text("It broke.")
+    page.unroute("**/v1/responses")
+    if reloads:
+        page.reload()
+    bodies = posted(page)
+    answered(page, "What is my name?")
+    assert texts(bodies[-1]) == ["My name is Bob", "What is my name?"]
+    answered(page, "And again?", 2)
+    assert texts(bodies[-1]) == ["And again?"]
+    page.reload()
+    page.get_by_role("button", name="View code").nth(1).click()
+    expect(page.get_by_role("dialog")).to_contain_text("My name is Bob")
+
+
+def test_a_message_that_was_stopped_before_it_arrived_goes_with_the_next(open_page: Any) -> None:
+    page = open_page()
+    page.route("**/v1/responses", lambda _: None)
+    ask(page, "My name is Bob")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    page.unroute("**/v1/responses")
+    bodies = posted(page)
+    answered(page, "What is my name?")
+    assert texts(bodies[-1]) == ["My name is Bob", "What is my name?"]
+
+
+def test_a_message_that_the_server_refuses_is_left_out_and_says_so(open_page: Any) -> None:
+    page = open_page(expected="400")
+    page.route("**/v1/responses", lambda route: route.fulfill(status=400, body=FAILURE))
+    ask(page, "Too long")
+    expect(page.get_by_role("alert")).to_have_text("It broke. The model does not get this message.")
+    page.unroute("**/v1/responses")
+    bodies = posted(page)
+    answered(page, "Hi")
+    assert texts(bodies[-1]) == ["Hi"]
+    page.reload()
+    expect(page.get_by_text("The model does not get this message.")).to_be_visible()
+
+
+def test_an_answer_that_failed_is_continued_with_its_message(open_page: Any) -> None:
+    page = open_page()
+    response = {"id": "resp_1", "status": "in_progress", "output": []}
+    failed = {**response, "status": "failed", "error": {"message": "It broke."}}
+    events = [
+        {"type": "response.created", "response": response},
+        {"type": "response.failed", "response": failed},
+    ]
+    bodies = served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
+    ask(page, "My name is Bob")
+    expect(page.get_by_role("alert")).to_have_text("It broke.")
+    ask(page, "What is my name?")
+    expect(page.locator(".turn")).to_have_count(2)
+    assert bodies[1]["previous_response_id"] == "resp_1"
+    assert texts(bodies[1]) == ["What is my name?"]
+
+
+def test_a_completion_has_a_message_that_failed_once(open_page: Any) -> None:
+    page = open_page(expected="status of 40")
+    not_found = json.dumps({"error": {"message": "Not Found"}})
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, body=not_found))
+    page.route("**/v1/chat/completions", lambda route: route.fulfill(status=409, body=FAILURE))
+    ask(page, "My name is Bob")
+    expect(page.get_by_role("alert")).to_have_text("It broke.")
+    page.unroute("**/v1/chat/completions")
+    with page.expect_request("**/v1/chat/completions") as sent:
+        answered(page, "What is my name?")
+    messages = sent.value.post_data_json["messages"]
+    assert [message["content"] for message in messages] == ["My name is Bob", "What is my name?"]
+
+
+def test_a_chat_whose_answers_are_gone_goes_on_without_them(open_page: Any, server: Server) -> None:
+    page = open_page(expected="status of 40")
+    answered(page, "Hi")
+    response = page.evaluate(f"{STORED}[0].turns[0].response")
+    page.evaluate("(path) => fetch(path, {method: 'DELETE'})", f"v1/responses/{response}")
+    ask(page, "Hello again")
+    expect(page.get_by_role("alert")).to_contain_text(response)
+    page.reload()
+    bodies = posted(page)
+    page.get_by_role("button", name="Send without the earlier turns").click()
+    expect(page.get_by_text("tokens in")).to_have_count(1)
+    expect(page.locator(".typed")).to_have_text("Hello again")
+    assert "previous_response_id" not in bodies[0]
+
+
+def test_an_answer_goes_on_while_another_chat_is_open(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    expect(page.get_by_role("img", name="An answer is coming")).to_have_count(1)
+    answered(page, "Hi")
+    read: list[str] = []
+    page.on("request", lambda request: read.append(request.url))
+    choose(page, "Count slowly")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page.get_by_text("done.")).to_be_visible()
+    expect(page.get_by_role("img", name="An answer is coming")).to_have_count(0)
+    assert not any("/v1/responses" in url for url in read)
+
+
+def test_an_answer_goes_on_while_another_version_is_in_view(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Count slowly")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Next version").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(page.get_by_text("done.")).to_be_visible()
+
+
+def test_another_try_stops_the_answer_in_view(open_page: Any) -> None:
+    page = open_page()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_text("2 / 2")).to_be_visible()
+    page.get_by_role("button", name="Previous version").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+
+
+def test_a_few_answers_may_come_at_once(open_page: Any) -> None:
+    page = open_page()
+    page.route("**/v1/responses", lambda _: None)
+    for number in range(4):
+        ask(page, f"Number {number}")
+        expect(page.locator(".typed")).to_have_text(f"Number {number}")
+        page.get_by_role("button", name="New chat").click()
+    ask(page, "One more")
+    expect(page.locator(".options .error")).to_contain_text("4 answers are still coming.")
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("One more")
+
+
+def test_a_background_answer_is_followed_again_when_its_connection_is_lost(
+    open_page: Any, server: Server
+) -> None:
+    page = open_page(expected="ERR_")
+    page.get_by_label("Answers go on without this page").check()
+    body = {"input": "Count slowly", "background": True}
+    response = server.post("/v1/responses", body)
+    created = {"type": "response.created", "sequence_number": 0, "response": response}
+    served(page, f"data: {json.dumps(created)}\n\n")
+    is_said = False
+    asked: list[str] = []
+
+    def answer(route: Any) -> None:
+        asked.append(route.request.url)
+        if is_said:
+            route.continue_()
+        else:
+            route.abort()
+
+    page.route("**/v1/responses/resp_*", answer)
+    ask(page, "Count slowly")
+    expect(page.locator(".note")).to_contain_text("this page asks for the rest")
+    is_said = True
+    expect(page.get_by_text("done.")).to_be_visible()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    assert asked[0].endswith("?stream=true&starting_after=0")
+
+
+def approval(number: int) -> dict[str, Any]:
+    return {
+        "id": f"mcpr_{number}",
+        "type": "mcp_approval_request",
+        "server_label": "files",
+        "name": f"remove_{number}",
+        "arguments": "{}",
+    }
+
+
+def test_approvals_of_one_answer_are_sent_together(open_page: Any) -> None:
+    page = open_page()
+    bodies = served(page, stream([approval(1), approval(2)]))
+    ask(page, "Remove both")
+    cards = page.get_by_label("Approval needed")
+    cards.first.get_by_role("button", name="Approve").click()
+    expect(cards.first.locator(".state")).to_have_text("Approved")
+    expect(cards.last.get_by_role("button", name="Deny")).to_be_visible()
+    with page.expect_request("**/v1/responses"):
+        cards.last.get_by_role("button", name="Deny").click()
+    expect(page.locator(".turn")).to_have_count(2)
+    sent = [(item["approval_request_id"], item["approve"]) for item in bodies[1]["input"]]
+    assert sent == [("mcpr_1", True), ("mcpr_2", False)]
+
+
+def test_a_chat_that_another_tab_continues_is_drawn_again(open_page: Any) -> None:
+    first = open_page()
+    answered(first, "Question")
+    second = open_page()
+    choose(second, "Question")
+    answered(first, "Of the first tab", 2)
+    expect(second.locator(".typed")).to_have_text(["Question", "Of the first tab"])
+    expect(second.get_by_text("tokens in")).to_have_count(2)
+    answered(second, "Of the second tab", 3)
+    expect(first.locator(".typed")).to_have_text(
+        ["Question", "Of the first tab", "Of the second tab"]
+    )
+
+
+def test_a_chat_that_another_tab_begins_is_listed(open_page: Any) -> None:
+    first, second = open_page(), open_page()
+    answered(first, "Question")
+    expect(second.get_by_role("button", name="Question", exact=True)).to_be_visible()
+
+
+def test_a_chat_that_another_tab_deletes_is_not_written_back(open_page: Any) -> None:
+    first, second = open_page(expected="404"), open_page(expected="404")
+    ask(first, "Count slowly")
+    expect(first.get_by_text("One two")).to_be_visible()
+    second.on("dialog", lambda dialog: dialog.accept())
+    second.get_by_role("button", name="Delete this chat: Count slowly").click()
+    expect(first.locator(".welcome")).to_be_visible()
+    answered(first, "Hi")
+    assert first.evaluate(f"{STORED}.map((chat) => chat.title)") == ["Hi"]
