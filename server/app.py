@@ -316,7 +316,7 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
         allow_origins=list(settings.cors_origin),
         allow_methods=["*"],
         allow_headers=["*"],
-        expose_headers=["x-request-id"],
+        expose_headers=["x-request-id", "retry-after", "idempotent-replayed"],
     )
     return [
         Middleware(UnreadBody),

@@ -9,17 +9,22 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, ServerFailed
 from server.http.answers.answer import error_response
-from server.http.request_state import new_request_id, state_of
+from server.http.request_state import from_client, new_request_id, state_of
 from server.http.traffic import WEBSOCKET, OpenRequest, RequestEnded, Traffic
 
 logger = logging.getLogger(__name__)
+
+NAMED_STATUSES = frozenset({401, 421, 429, 503})
+"""Statuses of answers whose log line has the client's address: those that one client may cause, by
+guessing keys or by asking too much."""
 
 
 class RequestId:
     """Adds an `x-request-id` to every answer, and OpenAI's body to every error.
 
     Other exceptions become a 500. Each request is logged at its end with the same id, and without
-    its query, which may hold secrets. So is a WebSocket's handshake that is refused.
+    its query, which may hold secrets. So is a WebSocket's handshake that is refused. The lines of
+    NAMED_STATUSES have the client's address.
 
     direct: whether the events of a stream bypass inner middleware; False if that may read the
     bodies of answers. traffic: counts the requests.
@@ -60,11 +65,12 @@ class RequestId:
                 MutableHeaders(scope=message)["x-request-id"] = request_id
                 # The requests on an accepted WebSocket are logged by themselves.
                 logger.info(
-                    "WS %s %s %.3fs %s",
+                    "WS %s %s %.3fs %s%s",
                     quote(scope["path"]),
                     status,
                     time.perf_counter() - began,
                     request_id,
+                    _named(scope, status),
                 )
             await send(message)
 
@@ -116,10 +122,15 @@ class RequestId:
             unlogged = state.unlogged and status is not None and status < 400
             logger.log(
                 logging.DEBUG if unlogged else logging.INFO,
-                "%s %s %s %.3fs %s",
+                "%s %s %s %.3fs %s%s",
                 scope["method"],
                 quote(scope["path"]),
                 status or "unanswered",
                 time.perf_counter() - began,
                 request_id,
+                _named(scope, status),
             )
+
+
+def _named(scope: Scope, status: int | None) -> str:
+    return from_client(scope.get("client")) if status in NAMED_STATUSES else ""

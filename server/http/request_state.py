@@ -1,8 +1,10 @@
 """The state of one request: what its middleware and its route share."""
 
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from starlette.types import Scope, Send
 
@@ -44,6 +46,15 @@ def state_of(scope: Scope) -> RequestState:
     """The state of the request with this scope. The first call creates it."""
     state: RequestState = scope.setdefault("state", {}).setdefault(_KEY, RequestState())
     return state
+
+
+def from_client(client: Sequence[Any] | None) -> str:
+    """The end of a log line that names the client: " from ADDRESS"; "" if it has no address.
+
+    client: the address and the port, as ASGI has them. A proxy may have stated the address, so it
+    is quoted.
+    """
+    return f" from {quote(str(client[0]), safe=':')}" if client else ""
 
 
 def new_request_id() -> str:

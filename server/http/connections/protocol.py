@@ -2,7 +2,8 @@
 
 The limits are: the size of the request line and headers (431), the time to their end and between
 bytes of the body (408), open connections (503), requests processed at once (503), and requests
-that wait on a connection. No time limit ends an answer that has started.
+that wait on a connection. No time limit ends an answer that has started, except on the spare
+connections for health checks.
 
 Sources: RFC 9112 (3.2 for `Host`, 9.6 for closing), RFC 6585 (431), RFC 9110 (408, 503).
 """
@@ -21,6 +22,7 @@ from uvicorn.server import ServerState
 
 from server.errors import APIError, Busy, HeadersTooLarge, InvalidRequest, RequestTimeout
 from server.http.connections.config import Config
+from server.http.connections.limits import Place
 from server.http.connections.refusal import Refuse, encoded, refusal
 from server.http.connections.unframed import Unframed
 from server.http.connections.websocket import Socket
@@ -33,7 +35,8 @@ JITTER = 0.1
 """The share by which deadlines are randomly extended, so that they do not expire together."""
 
 HEALTH_CHECKS = frozenset({"/health", "/ready", "/metrics"})
-"""Paths that are exempt from the limit on requests: a busy server is healthy, and measured."""
+"""Paths that are exempt from the limits on requests and connections: a busy server is healthy, and
+measured."""
 
 
 class Pending(Enum):
@@ -59,7 +62,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits = config.limits
-        self._entered = False
+        self._place: Place | None = None
+        self._end_of_spare: asyncio.TimerHandle | None = None
         self._ended = False
         self._in_head = False
         self._in_body = False
@@ -77,21 +81,27 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, or refuse the connection if there are too many."""
-        client = get_remote_addr(transport)
-        self._entered = self.config.open_connections.enter(client and client[0])
-        if not self._entered:
-            error = Busy("There are too many connections to the server. Try again later.")
-            transport.write(self._encoded(error))
+        self.client = get_remote_addr(transport)
+        self._place = self.config.open_connections.enter(self._host())
+        if self._place is None:
+            transport.write(self._encoded(_too_many_connections()))
             transport.close()
             return
         super().connection_made(transport)
         self._await(Pending.HEAD)
+        if self._place is Place.SPARE:
+            self._end_of_spare = self.loop.call_later(self._limits.spare_seconds, transport.abort)
+
+    def _host(self) -> str | None:
+        return self.client and self.client[0]
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the application of the disconnect, for pipelined requests too."""
-        if not self._entered:
+        if self._place is None:
             return
-        self.config.open_connections.leave(self.client and self.client[0])
+        self.config.open_connections.leave(self._host(), self._place)
+        if self._end_of_spare is not None:
+            self._end_of_spare.cancel()
         self._await(None)
         self._unset_keepalive_if_required()
         self._disconnect()
@@ -109,8 +119,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         """Pass the connection to a WebSocket. It still counts as open."""
         if self._answering():
             self._refuse(InvalidRequest("An earlier request on this connection is not answered."))
-        elif len(self.tasks) >= self._limits.requests:
-            self._refuse(_too_many_requests())
+        elif error := self._why_busy():
+            self._refuse(error)
         else:
             self._ended = True
             self._await(None)
@@ -216,18 +226,28 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._active = cycle
-        busy = len(self.tasks) >= self._limits.requests
-        if busy and cycle.scope["path"] not in HEALTH_CHECKS:
-            error = _too_many_requests()
+        if self._place is Place.SPARE:
+            cycle.keep_alive = False
+        error = None if cycle.scope["path"] in HEALTH_CHECKS else self._why_busy()
+        if error is not None:
             self.config.refused(error.code)
             app = cast(ASGI3Application, Refuse(error))
         if cycle.scope["http_version"] in BEFORE_1_1:
             app = cast(ASGI3Application, Unframed(cast(ASGIApp, app), cycle))
         super()._start_asgi_task(cycle, app)
 
+    def _why_busy(self) -> Busy | None:
+        """The error for a request that is no health check, where there is no room for it."""
+        if self._place is Place.SPARE:
+            return _too_many_connections()
+        if len(self.tasks) >= self._limits.requests:
+            return Busy("The server is processing too many requests. Try again later.")
+        return None
+
     def on_response_complete(self) -> None:
         """Start the next request or wait for one, with a deadline for the rest of the body."""
         self._active = None
+        self.timeout_keep_alive = self.config.open_connections.idle_seconds(self._host())
         super().on_response_complete()
         if self._answering():
             self._progress = self.loop.time()
@@ -341,7 +361,7 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def _encoded(self, error: APIError) -> bytes:
         self.config.refused(error.code)
-        return encoded(refusal(error), self.server_state.default_headers)
+        return encoded(refusal(error, self.client), self.server_state.default_headers)
 
     def _head_too_large(self) -> HeadersTooLarge:
         limits = self._limits
@@ -365,5 +385,5 @@ class Closing(asyncio.Protocol):
         self._refused.connection_lost(exc)
 
 
-def _too_many_requests() -> Busy:
-    return Busy("The server is processing too many requests. Try again later.")
+def _too_many_connections() -> Busy:
+    return Busy("There are too many connections to the server. Try again later.")

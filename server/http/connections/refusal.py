@@ -1,6 +1,8 @@
 """Error responses that are sent without the application, in OpenAI's body."""
 
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 import orjson
 from starlette.responses import Response
@@ -8,15 +10,20 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from server.errors import APIError
-from server.http.request_state import new_request_id
+from server.http.request_state import from_client, new_request_id
 
 logger = logging.getLogger(__name__)
 
 
-def refusal(error: APIError) -> Response:
-    """The response for `error`, which closes the connection. Its `x-request-id` is logged."""
+def refusal(error: APIError, client: Sequence[Any] | None) -> Response:
+    """The response for `error`, which closes the connection. Its `x-request-id` is logged.
+
+    client: its address and port; None without one.
+    """
     request_id = new_request_id()
-    logger.info("refused with %d (%s) %s", error.status, error.code, request_id)
+    logger.info(
+        "refused with %d (%s) %s%s", error.status, error.code, request_id, from_client(client)
+    )
     return Response(
         orjson.dumps(error.body()),
         status_code=error.status,
@@ -40,4 +47,4 @@ class Refuse:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
-        await refusal(self._error)(scope, receive, send)
+        await refusal(self._error, scope["client"])(scope, receive, send)

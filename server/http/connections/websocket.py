@@ -111,7 +111,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         """Answer the handshake with `error` and close."""
         self.handshake_complete = self.close_sent = True
         self.config.refused(error.code)
-        self.transport.write(encoded(refusal(error), self.default_headers))
+        self.transport.write(encoded(refusal(error, self.client), self.default_headers))
         self.transport.close()
 
     async def send(self, message: ASGISendEvent) -> None:

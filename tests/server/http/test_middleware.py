@@ -176,6 +176,29 @@ async def test_a_handshake_that_is_refused_has_an_id_and_a_line(
     assert re.fullmatch(rf"WS /un%0Aknown 401 \d+\.\d{{3}}s {request_id}", record.getMessage())
 
 
+@pytest.mark.parametrize(
+    ("status", "end"),
+    [
+        (200, ""),
+        (401, " from 192.0.2.1"),
+        (404, ""),
+        (421, " from 192.0.2.1"),
+        (429, " from 192.0.2.1"),
+        (503, " from 192.0.2.1"),
+    ],
+)
+async def test_a_line_names_the_client_where_it_may_have_asked_too_much(
+    status: int, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def send(_: Message) -> None: ...
+
+    scope = {"type": "http", "method": "GET", "path": "/", "client": ("192.0.2.1", 5)}
+    caplog.set_level(logging.INFO, "server.http.middleware")
+    await RequestId(Response("", status))(scope, unused, send)
+    (record,) = caplog.records
+    assert re.search(r"req_[0-9a-f]{32}(.*)", record.getMessage())[1] == end  # type: ignore[index]
+
+
 async def test_an_error_that_nobody_answered_is_answered(
     client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
 ) -> None:

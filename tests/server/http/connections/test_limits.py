@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from server.http.connections.limits import Connections, Limits, address_of
+from server.http.connections.limits import Connections, Limits, Place, address_of
 
 
 @pytest.mark.parametrize(
@@ -22,33 +22,60 @@ def test_what_a_client_is_counted_by(host: str | None, address: str | None) -> N
 
 
 def test_the_total_is_bounded() -> None:
-    connections = Connections(Limits(connections=2))
-    assert [connections.enter(f"192.0.2.{i}") for i in range(3)] == [True, True, False]
+    connections = Connections(Limits(connections=2, spare=0))
+    entered = [connections.enter(f"192.0.2.{i}") for i in range(3)]
+    assert entered == [Place.ORDINARY, Place.ORDINARY, None]
     connections.leave("192.0.2.0")
     assert connections.enter("192.0.2.9")
     assert connections.open == 2
 
 
 def test_each_address_is_bounded() -> None:
-    connections = Connections(Limits(connections_per_address=1))
+    connections = Connections(Limits(connections_per_address=1, spare=0))
     hosts = ("2001:db8::1", "2001:db8::2", "192.0.2.1", "192.0.2.1", None, None)
-    assert [*map(connections.enter, hosts)] == [True, False, True, False, True, True]
+    entered = [connections.enter(host) is not None for host in hosts]
+    assert entered == [True, False, True, False, True, True]
     connections.leave("2001:db8::1")
     assert connections.enter("2001:db8::2")
 
 
 def test_who_has_left_once_still_has_the_rest() -> None:
-    connections = Connections(Limits(connections_per_address=2))
-    assert [connections.enter("192.0.2.1") for _ in range(2)] == [True, True]
+    connections = Connections(Limits(connections_per_address=2, spare=0))
+    assert [connections.enter("192.0.2.1") for _ in range(2)] == [Place.ORDINARY] * 2
     connections.leave("192.0.2.1")
-    assert [connections.enter("192.0.2.1") for _ in range(2)] == [True, False]
+    assert [connections.enter("192.0.2.1") for _ in range(2)] == [Place.ORDINARY, None]
 
 
-def test_a_flood_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_spare_connections_are_bounded_and_take_no_other_place() -> None:
+    connections = Connections(Limits(connections=1, spare=1))
+    entered = [connections.enter("192.0.2.1") for _ in range(3)]
+    assert entered == [Place.ORDINARY, Place.SPARE, None]
+    assert connections.open == 1
+    connections.leave("192.0.2.1", Place.SPARE)
+    assert connections.enter("192.0.2.1") is Place.SPARE
+    connections.leave("192.0.2.1")
+    assert connections.enter("192.0.2.1") is Place.ORDINARY
+
+
+def test_idle_connections_are_kept_for_a_shorter_time_where_connections_are_scarce() -> None:
+    connections = Connections(Limits(connections=6, connections_per_address=4))
+    idle, crowded = 75, 5
+    connections.enter("192.0.2.1")
+    assert connections.idle_seconds("192.0.2.1") == idle
+    connections.enter("192.0.2.1")
+    assert connections.idle_seconds("192.0.2.1") == crowded
+    assert connections.idle_seconds("192.0.2.2") == idle
+    connections.enter(None)
+    assert connections.idle_seconds("192.0.2.2") == crowded
+
+
+def test_a_flood_is_one_line_in_the_log_with_who_has_most(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.WARNING, "server")
-    connections = Connections(Limits(connections=1, connections_per_address=1))
-    for _ in range(5):
-        connections.enter("192.0.2.1")
+    connections = Connections(Limits(connections_per_address=2))
+    for host in ("192.0.2.1", *["192.0.2.2"] * 5):
+        connections.enter(host)
     assert [record.getMessage() for record in caplog.records] == [
-        "new connections are refused: 1 are open in all"
+        "new connections are refused: 3 are open, 2 of them from 192.0.2.2"
     ]

@@ -1,5 +1,7 @@
 """Connections over real sockets: what they may send, for how long, and how many there may be."""
 
+from contextlib import suppress
+
 import pytest
 
 from server.http.connections.limits import Limits
@@ -36,6 +38,15 @@ async def test_a_refusal_without_the_application_is_reported_by_its_code() -> No
         await served.answer(b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 70_000)
         await served.answer(b"nonsense\r\n\r\n")
     assert codes == ["headers_too_large", "invalid_value"]
+
+
+async def test_a_refusal_without_the_application_names_the_client_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "server.http.connections.refusal")
+    async with serve(Limits()) as served:
+        await served.answer(b"nonsense\r\n\r\n")
+    assert caplog.messages[0].endswith(" from 127.0.0.1")
 
 
 async def test_a_head_that_comes_in_parts_is_counted_as_a_whole() -> None:
@@ -365,7 +376,7 @@ async def test_every_request_of_a_connection_learns_that_it_is_lost() -> None:
 
 
 async def test_more_connections_are_a_503_until_one_closes() -> None:
-    async with serve(Limits(connections=1)) as served:
+    async with serve(Limits(connections=1, spare=0)) as served:
         first = await served.connect(head(b"/unread"))
         await first.read(b"0\r\n\r\n")
         answer = await served.answer(b"")
@@ -380,7 +391,49 @@ async def test_an_address_has_its_share() -> None:
     async with serve(Limits(connections_per_address=1)) as served:
         client = await served.connect(head(b"/unread"))
         await client.read(b"0\r\n\r\n")
-        assert (await served.answer(b"")).status == 503
+        assert (await served.answer(head(b"/unread"))).status == 503
+
+
+@pytest.mark.parametrize("limits", [Limits(connections=1), Limits(connections_per_address=1)])
+async def test_a_spare_connection_answers_one_health_check(limits: Limits) -> None:
+    async with serve(limits) as served:
+        client = await served.connect(head(b"/unread"))
+        await client.read(b"0\r\n\r\n")
+        for path in (b"/health", b"/ready", b"/metrics"):
+            answer = await served.answer(head(path) * 2)
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+            assert answer.data.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("request_", [head(b"/unread"), UPGRADE + KEY + b"\r\n"])
+async def test_a_spare_connection_answers_nothing_else(request_: bytes) -> None:
+    async with serve(Limits(connections=1)) as served:
+        client = await served.connect(head(b"/unread"))
+        await client.read(b"0\r\n\r\n")
+        answer = await served.answer(request_)
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert answer.error["code"] == "server_overloaded"
+        assert len(served.app.scopes) == 1
+
+
+@pytest.mark.parametrize("data", [b"", head(b"/metrics", b"Content-Length: 9")])
+async def test_a_spare_connection_is_soon_given_back(data: bytes) -> None:
+    async with serve(Limits(connections=1, spare=1, spare_seconds=0.05)) as served:
+        client = await served.connect(head(b"/unread"))
+        await client.read(b"0\r\n\r\n")
+        idle = await served.connect(data)
+        with suppress(ConnectionResetError):
+            assert (await idle.rest()).data == b""
+        assert (await served.answer(head(b"/health"))).status == 200
+
+
+async def test_a_connection_may_be_idle_for_the_time_that_is_left_to_it() -> None:
+    async with serve(Limits(idle_seconds=0, crowded_idle_seconds=3600)) as served:
+        client = await served.connect(head(b"/unread"))
+        assert (await client.rest()).status == 200
+    async with serve(Limits(connections=1, idle_seconds=3600, crowded_idle_seconds=0)) as served:
+        client = await served.connect(head(b"/unread"))
+        assert (await client.rest()).status == 200
 
 
 @pytest.mark.parametrize(
