@@ -32,7 +32,7 @@ from benchmarks.gpu_check.model_checks import model_checks
 from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page, short
 from benchmarks.gpu_check.servers import server_checks
 from demo import checkpoint
-from server.commands.doctor import examine
+from server.commands.doctor.examine import examine
 from server.settings import Settings
 
 PACKED = "gpt-oss-20b"
