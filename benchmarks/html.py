@@ -11,6 +11,7 @@ import argparse
 import importlib
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,7 @@ def measure(name: str, html: str, runs: int) -> None:
         f"{own / least:.1f} times selectolax's .text() ({least:.1f} ms)"
     )
     for other, convert in others().items():
-        other_time = milliseconds(lambda convert=convert: convert(html), max(1, runs // 5))
+        other_time = milliseconds(partial(convert, html), max(1, runs // 5))
         print(f"  {other}: {other_time:.1f} ms, {other_time / own:.1f} times as long")
 
 

@@ -87,7 +87,7 @@ def plain_generate(model: Any) -> Arm:
             min_new_tokens=tokens,
             max_new_tokens=tokens,
         )
-        return (output.shape[1] - PROMPT_TOKENS) * len(batch)
+        return (int(output.shape[1]) - PROMPT_TOKENS) * len(batch)
 
     async def arm(batch: list[list[int]], tokens: int) -> int:
         return await asyncio.to_thread(run, batch, tokens)

@@ -88,7 +88,7 @@ def plain_client(server: Server) -> float:
 def busy(session: CDPSession) -> float:
     """The processor time of the page's main thread, in seconds."""
     metrics = session.send("Performance.getMetrics")["metrics"]
-    return next(each["value"] for each in metrics if each["name"] == "TaskDuration")
+    return float(next(each["value"] for each in metrics if each["name"] == "TaskDuration"))
 
 
 def streamed(page: Page, server: Server) -> float:

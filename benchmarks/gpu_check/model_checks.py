@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def model_checks(model: Target, sizes: Sizes, *, packed: bool) -> list[Check]:
             Check(
                 f"{count} stream{'s' if count > 1 else ''}",
                 "",
-                lambda count=count: rate(loaded, count, 32, sizes),
+                partial(rate, loaded, count, 32, sizes),
             )
             for count in sizes.streams
         ),

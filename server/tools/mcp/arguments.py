@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 # It comes with the SDK. Only this module and the client import what the extra installs.
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 from jsonschema.exceptions import (  # type: ignore[import-untyped]
     ValidationError,
     best_match,
