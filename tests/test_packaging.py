@@ -656,6 +656,19 @@ def test_the_balancer_spreads_over_the_gateways() -> None:
     assert re.findall(r"server (\S+) \1:8000", configured) == gateways
 
 
+def test_the_balancer_keeps_gateways_whose_store_is_away() -> None:
+    configured = "\n".join(services("scale-out")["balancer"]["command"])
+    assert "option httpchk GET /health\n" in configured
+
+
+@pytest.mark.parametrize("name", ["gateway-1", "gateway-2"])
+def test_a_gateway_starts_though_an_engine_is_not_healthy(name: str) -> None:
+    gateway = COMPOSE["services"][name]
+    for engine in ("engine-1", "engine-2"):
+        assert gateway["depends_on"][engine]["condition"] == "service_started"
+    assert gateway["restart"] == "unless-stopped"
+
+
 @pytest.mark.parametrize("profile", ["demo", "gpu"])
 def test_what_clients_store_outlives_the_container(profile: str) -> None:
     (service,) = services(profile).values()
