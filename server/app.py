@@ -324,10 +324,10 @@ def _middleware(context: Context, *, direct: bool) -> list[Middleware]:
         Middleware(
             Origins,
             cors_origin=settings.cors_origin,
-            allowed_host=None if settings.api_key else settings.allowed_hosts,
+            allowed_host=None if settings.api_keys else settings.allowed_hosts,
         ),
         *([cors] if settings.cors_origin else []),
-        Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS, keys=settings.api_key),
+        Middleware(Access, public_endpoints=PUBLIC_ENDPOINTS, keys=settings.api_keys),
         Middleware(
             Bodies,
             limit=settings.max_body_bytes,

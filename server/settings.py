@@ -9,7 +9,7 @@ of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from adapters.registry import REMOTE
@@ -18,7 +18,15 @@ from server.options.engine import EngineOptions
 from server.options.reasoning import ReasoningOptions
 from server.options.storage import StorageOptions
 from server.options.tools import ToolOptions
-from server.options.values import Several, is_loopback, origin, sendable_key
+from server.options.values import (
+    Keys,
+    Several,
+    is_loopback,
+    kubernetes_link,
+    origin,
+    read_keys,
+    sendable_key,
+)
 
 DEMO_NAME = "gpt-oss-demo"
 DEMO_MAX_OUTPUT_TOKENS = 1024
@@ -51,7 +59,12 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     )
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0 takes a free one")
-    api_key: Several = Field((), description="key that clients must send (repeatable)", repr=False)
+    api_key: Keys = Field((), description="key that clients must send (repeatable)", repr=False)
+    api_key_file: Path | None = Field(
+        None,
+        description="file with more such keys, one a line; it is read at the start",
+    )
+    _file_keys: tuple[str, ...] = PrivateAttr(())
     allow_anonymous: bool = Field(
         False,
         description="whether `serve` starts without a key on an address that other machines can "
@@ -141,6 +154,11 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
         "info", description="how much is logged; prompts and keys never are"
     )
 
+    @field_validator("port", mode="before")
+    @classmethod
+    def _not_a_link(cls, value: object) -> object:
+        return kubernetes_link(value)
+
     @field_validator("api_key")
     @classmethod
     def _keys(cls, value: tuple[str, ...]) -> tuple[str, ...]:
@@ -166,11 +184,25 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
         return self
 
     @model_validator(mode="after")
+    def _keys_of_the_file(self) -> "Settings":
+        if self.api_key_file is not None:
+            try:
+                self._file_keys = read_keys(self.api_key_file)
+            except ValueError as error:
+                raise ValueError(f"--api-key-file: {error}") from error
+        return self
+
+    @model_validator(mode="after")
     def _a_body_fits(self) -> "Settings":
         # A single body must fit: encoded, decoded, and in pieces that are being joined.
         if self.max_body_memory < 3 * self.max_body_bytes:
             raise ValueError("--max-body-memory is at least three times --max-body-bytes")
         return self
+
+    @property
+    def api_keys(self) -> tuple[str, ...]:
+        """The keys that clients may send, with those of the file; none where none is needed."""
+        return (*self.api_key, *self._file_keys)
 
     @property
     def is_demo(self) -> bool:

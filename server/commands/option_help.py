@@ -3,7 +3,7 @@
 The command line's help and docs/options.md are generated from it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -26,6 +26,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "host",
         "port",
         "api_key",
+        "api_key_file",
         "allow_anonymous",
         "allowed_host",
         "cors_origin",
@@ -133,6 +134,17 @@ def flag(name: str) -> str:
 def variable(name: str) -> str:
     """The setting's environment variable: `GPT_OSS_MAX_RUNNING` for `max_running`."""
     return f"{Settings.model_config['env_prefix']}{name.upper()}"
+
+
+def unknown_variables(environment: Iterable[str]) -> list[str]:
+    """The names in it that begin as those of options, and are none."""
+    known = {variable(name) for name in Settings.model_fields}
+    prefix = Settings.model_config["env_prefix"]
+    return sorted(
+        name
+        for name in environment
+        if name.upper().startswith(prefix) and name.upper() not in known
+    )
 
 
 def _default(field: FieldInfo) -> str | None:

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import socket
-import sys
 from dataclasses import dataclass
 
 import httpx
@@ -11,6 +10,7 @@ import uvicorn
 
 from server.commands.failure import CommandFailed
 from server.commands.listening import DEFAULT_URL, bind, listen, reachable_by_others, url
+from server.commands.log_lines import log_to_stderr
 from server.web.site import create_site
 
 CLOSE_SECONDS = 1
@@ -38,11 +38,11 @@ def show_playground(options: PlaygroundOptions) -> None:
     Raises CommandFailed where the site cannot listen, and for an address that other machines can
     reach although `allow_anonymous` is not set.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    log_to_stderr(logging.INFO)
     _check_base_url(options.base_url)
     config = uvicorn.Config(
         create_site(options.base_url, options.allowed_host),
+        log_config=None,
         log_level="warning",
         access_log=False,
         server_header=False,

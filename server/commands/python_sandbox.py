@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import socket
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import uvicorn
 
 from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others, url
+from server.commands.log_lines import log_to_stderr
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.service import create_service
@@ -38,8 +38,7 @@ def run_service(options: ServiceOptions) -> None:
     Raises CommandFailed where the service cannot listen, sessions cannot be confined, or anybody
     could use them.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    log_to_stderr(logging.INFO)
     key = options.key or os.environ.get(KEY) or None
     with bind(options.host, options.port) as listener:
         if key is None and reachable_by_others(listener):
@@ -59,6 +58,7 @@ async def _serve(options: ServiceOptions, key: str | None, listener: socket.sock
         await _Server(
             uvicorn.Config(
                 create_service(sandbox, key),
+                log_config=None,
                 log_level="warning",
                 access_log=False,
                 server_header=False,

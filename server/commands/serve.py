@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
+import os
 import resource
-import signal
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +21,9 @@ from server.commands.backends import open_backend
 from server.commands.failure import CommandFailed
 from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
 from server.commands.listening import bind, listen, reachable_by_others, url
+from server.commands.log_lines import log_to_stderr
+from server.commands.option_help import unknown_variables
+from server.commands.stop_signals import StopSignals
 from server.commands.stores import open_store
 from server.context import Context
 from server.http.connections.config import Config
@@ -64,19 +67,27 @@ def serve(settings: Settings) -> None:
     """Serve until interrupted.
 
     Raises CommandFailed where the server cannot start, or cannot continue, and KeyboardInterrupt
-    while loading.
+    for Ctrl-C while loading.
 
     If an engine in this process dies, the process ends after `DEAD_SECONDS`, so that a service
     manager can restart it.
 
     The port is bound before the model loads, so that a port in use is reported at once; the server
-    listens on it after that. An interrupt (Ctrl-C or SIGTERM) lets running answers finish for
-    `drain_seconds`; a second one ends them.
+    listens on it after that. An interrupt (Ctrl-C, SIGTERM or SIGHUP) lets running answers finish
+    for `drain_seconds`; a second one ends them.
     """
     _log_to_stderr(settings.log_level.upper())
-    # Background jobs of a shell start with SIGINT ignored; SIGTERM is turned into SIGINT.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _interrupt)
+    _warn_of_unknown_variables()
+    stop = StopSignals()
+    stop.install()
+    try:
+        _serve(settings)
+    except KeyboardInterrupt:
+        if not stop.came:
+            raise
+
+
+def _serve(settings: Settings) -> None:
     with (
         bind(settings.host, settings.port) as listener,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
@@ -211,6 +222,8 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
+        if not self._context.settings.api_keys:
+            logger.info("no API key is required")
         if BROWSER in self._toolbox.problems and not self._context.settings.search:
             logger.info("web_search searches this documentation; --search adds a provider")
         self._watch = self._loop.create_task(self._end_with_the_engine())
@@ -273,26 +286,19 @@ class Server(uvicorn.Server):
             connection.transport.abort()
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    signal.raise_signal(signal.SIGINT)
-
-
 def _log_to_stderr(level: str) -> None:
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Other packages' debug lines may hold what clients and the model say; ours never do.
+    log_to_stderr("INFO" if level == "DEBUG" else level)
     for package in OUR_PACKAGES:
         logging.getLogger(package).setLevel(level)
-    # Other packages' debug lines may hold what clients and the model say; ours never do.
-    logging.getLogger().setLevel("INFO" if level == "DEBUG" else level)
     logging.getLogger("alembic").setLevel("WARNING")
-    for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
-        logging.getLogger(client).setLevel("WARNING")
     logging.getLogger("ContinuousBatchingLogger").setLevel("WARNING")  # transformers' details
     logging.getLogger("huggingface_hub").propagate = False  # it has a handler of its own
 
 
 def _require_key(settings: Settings, listener: socket.socket) -> None:
     """Raises CommandFailed if other machines can reach the server, and it needs no key."""
-    if settings.api_key or settings.allow_anonymous:
+    if settings.api_keys or settings.allow_anonymous:
         return
     if reachable_by_others(listener):
         raise CommandFailed(
@@ -300,6 +306,11 @@ def _require_key(settings: Settings, listener: socket.socket) -> None:
             " set --api-key (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
             " --allow-anonymous true"
         )
+
+
+def _warn_of_unknown_variables() -> None:
+    if unknown := unknown_variables(os.environ):
+        logger.warning("these variables are no options, and are ignored: %s", ", ".join(unknown))
 
 
 def _raise_open_file_limit(connections: int) -> None:

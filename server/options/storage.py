@@ -7,7 +7,7 @@ from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from server.options.values import Several, folder
+from server.options.values import Keys, folder
 
 _MEMORY = "memory"
 """The value of `store` for a store in this process's memory."""
@@ -40,7 +40,7 @@ class StorageOptions(BaseSettings):
         ge=1,
         description="connections to the database that requests use at once; others wait for one",
     )
-    encryption_key: Several = Field(
+    encryption_key: Keys = Field(
         (),
         description="key that encrypts the reasoning that clients store: 32 bytes in URL-safe "
         "base64 (repeatable: the first one encrypts, all of them decrypt); default: one that is "

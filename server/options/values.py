@@ -4,6 +4,7 @@ import json
 import math
 import re
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator
@@ -60,6 +61,29 @@ def sendable_key(key: str) -> str:
     return key
 
 
+def read_keys(file: Path) -> tuple[str, ...]:
+    """The keys in a file, one a line. Raises ValueError where it has none, or cannot be read."""
+    try:
+        # As variables that are not UTF-8: clients may send any bytes as a key.
+        lines = file.read_text("utf-8", "surrogateescape").split("\n")
+    except OSError as error:
+        raise ValueError(f"the file cannot be read: {error.strerror}") from error
+    keys = tuple(sendable_key(key) for line in lines if (key := line.strip()))
+    if not keys:
+        raise ValueError("the file has no key in it")
+    return keys
+
+
+def kubernetes_link(port: object) -> object:
+    """The port. Raises ValueError for what Kubernetes sets in a variable of this name."""
+    if isinstance(port, str) and port.startswith("tcp://"):
+        raise ValueError(
+            "Kubernetes set it to the address of a service; set enableServiceLinks: false in the"
+            " spec of the pod"
+        )
+    return port
+
+
 def origin(value: str) -> str:
     """An origin as browsers send it, `*` or `null`. Raises ValueError for anything else."""
     if not _ORIGIN.fullmatch(value):
@@ -110,5 +134,14 @@ def _split(value: object) -> object:
     return items(value) if isinstance(value, str) else value
 
 
+def _split_keys(value: object) -> object:
+    if isinstance(value, str) and not items(value):
+        raise ValueError("the variable has no key in it; unset it, or leave it empty, for none")
+    return _split(value)
+
+
 Several = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """The type of a repeatable option."""
+
+Keys = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_keys)]
+"""The same for keys. A variable without any is a mistake, which must not do without them."""

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -195,6 +196,15 @@ async def test_browsers_may_call_from_the_origins_that_are_named(
     exposed = answer.headers["access-control-expose-headers"].split(", ")
     assert exposed == ["x-request-id", "retry-after", "idempotent-replayed"]
     assert "access-control-allow-origin" not in other.headers
+
+
+async def test_keys_of_a_file_are_required(start_engine: StartEngine, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_text("k1\nk2\n")
+    async with client(await start_engine(ANSWER), api_key_file=file) as http:
+        for key, status in (("k1", 200), ("k2", 200), ("k3", 401)):
+            answer = await http.get("/v1/models", headers={"authorization": f"Bearer {key}"})
+            assert answer.status_code == status
 
 
 async def test_without_origins_no_browser_may(start_engine: StartEngine) -> None:

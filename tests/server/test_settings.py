@@ -54,6 +54,7 @@ VARIABLES = {
     "host": ("::", "::"),
     "port": ("1", 1),
     "api_key": ("k1,k2", ("k1", "k2")),
+    "api_key_file": (__file__, Path(__file__)),
     "allow_anonymous": ("true", True),
     "allowed_host": ("a.example, *.b.example:1", ("a.example", "*.b.example:1")),
     "cors_origin": ("*", ("*",)),
@@ -117,6 +118,41 @@ def test_a_variable_may_hold_a_json_array(
 def test_an_ipv6_address_is_no_json_array(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPT_OSS_ALLOWED_HOST", "[::1]:80, a.example")
     assert Settings().allowed_host == ("[::1]:80", "a.example")
+
+
+@pytest.mark.parametrize("name", ["api_key", "encryption_key"])
+@pytest.mark.parametrize("variable", [" , ", " ", "[]"])
+def test_a_variable_of_keys_has_one(
+    name: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"GPT_OSS_{name.upper()}", variable)
+    assert problem().startswith(f"{name}: Value error, the variable has no key in it")
+
+
+def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    file.write_bytes(b"k1\r\n\n k\xff2 ")
+    assert Settings(api_key=("k0",), api_key_file=file).api_keys == ("k0", "k1", "k\udcff2")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "the file cannot be read: No such file or directory"),
+        (b" \n\n", "the file has no key in it"),
+        (b"a\0b", "a key must not have control characters"),
+    ],
+)
+def test_a_file_without_keys_is_refused(content: bytes | None, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    if content is not None:
+        file.write_bytes(content)
+    assert problem(api_key_file=file) == f": Value error, --api-key-file: {reason}"
+
+
+def test_a_port_that_kubernetes_sets_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPT_OSS_PORT", "tcp://10.0.0.1:8000")
+    assert problem().endswith("set enableServiceLinks: false in the spec of the pod")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """All checks, in the order in which they are read."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from server.commands.doctor.network import (
     is_on_hub,
 )
 from server.commands.doctor.sandbox import check_sandbox
+from server.commands.option_help import unknown_variables
 from server.commands.stores import default_file
 from server.settings import Settings
 
@@ -51,6 +53,7 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     """The checks, in the order in which they are read. find: asks torch for its devices."""
     serving = plan(settings, installed_packages()["vllm"])
     yield check_system()
+    yield _variables_check()
     yield _backend_check(settings)
     torch = find()
     yield from _gpu_checks(settings, serving, torch)
@@ -65,6 +68,15 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     yield check_store(settings, default_file())
     yield from _folder_checks(settings)
     yield from check_sandbox()
+
+
+def _variables_check() -> Check:
+    """Whether all variables that are named as options are are options."""
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        fact = f"{', '.join(unknown)} are ignored: they are no options"
+        return Check("variables", "warning", fact, "correct their names, or unset them")
+    return Check("variables", "ok", "all that begin with GPT_OSS_ are options")
 
 
 def _backend_check(settings: Settings) -> Check:

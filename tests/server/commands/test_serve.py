@@ -377,11 +377,14 @@ def retrieved(process: Process, response_id: str) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_an_answer_that_nobody_follows_is_finished_first(scripted: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_answer_that_nobody_follows_is_finished_first(
+    scripted: Start, tmp_path: Path, number: signal.Signals
+) -> None:
     store = ("--store", f"sqlite:///{tmp_path}/store.db")
     process = scripted(*store, delay_ms=SLOW)
     response_id = background(process.url())
-    process.send(signal.SIGTERM)
+    process.send(number)
     status, err = process.end()
     assert status == 0
     assert "Traceback" not in err
@@ -477,6 +480,29 @@ def test_a_client_that_sends_half_a_request_cannot_keep_the_server(scripted: Sta
 
 
 # What it says
+
+
+def test_variables_that_are_no_options_are_named(
+    scripted: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPT_OSS_API_KEYS", "secret")
+    process = scripted()
+    process.url()
+    process.send(signal.SIGINT)
+    _, err = process.end()
+    warnings = [line for line in err.splitlines() if " WARNING " in line]
+    (line,) = [line for line in warnings if "are ignored" in line]
+    assert line.endswith("these variables are no options, and are ignored: GPT_OSS_API_KEYS")
+
+
+@pytest.mark.parametrize(("options", "said"), [((), True), (("--api-key", "k"), False)])
+def test_that_no_key_is_required_is_said(
+    scripted: Start, options: tuple[str, ...], said: bool
+) -> None:
+    process = scripted(*options)
+    process.url()
+    process.send(signal.SIGINT)
+    assert ("no API key is required" in process.end()[1]) is said
 
 
 def test_logs_contain_each_request_once_and_no_content(scripted: Start) -> None:
@@ -605,8 +631,9 @@ def test_a_process_ends_with_its_engine(monkeypatch: pytest.MonkeyPatch) -> None
     engine = Mortal()
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: engine)
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: MemoryStore())
-    for name in ("_log_to_stderr", "reduce_garbage_collections", "signal.signal"):
-        monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
+    for name in ("commands.serve._log_to_stderr", "commands.serve.reduce_garbage_collections"):
+        monkeypatch.setattr(f"server.{name}", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     for name in ("WATCH_SECONDS", "DEAD_SECONDS"):
         monkeypatch.setattr(f"server.commands.serve.{name}", 0.01)
     with pytest.raises(CommandFailed, match="the engine died"):
@@ -688,13 +715,18 @@ def torch_forks() -> Iterator[Forks]:
     opened.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_loading_can_be_interrupted(torch_forks: Forks, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(signal.SIGINT, INTERRUPTED), (signal.SIGTERM, 0), (signal.SIGHUP, 0)],
+)
+def test_loading_can_be_interrupted(
+    torch_forks: Forks, number: signal.Signals, expected: int
+) -> None:
     process = torch_forks.start(program=ENDLESS)
     try:
         assert process.stdout.readline() == "loading\n"
         process.send_signal(number)
-        assert process.end() == (INTERRUPTED, "", "")
+        assert process.end() == (expected, "", "")
     finally:
         process.kill()
 
@@ -717,8 +749,9 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     stopped: list[MemoryStore] = []
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: Stuck())
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: Watched())
-    for name in ("_log_to_stderr", "_listen", "signal.signal"):
+    for name in ("_log_to_stderr", "_listen"):
         monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(CommandFailed, match="stuck"):
         serve(Settings(port=0))
     assert len(stopped) == 1

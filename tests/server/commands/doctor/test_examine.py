@@ -44,6 +44,14 @@ def test_a_real_run_leaves_nothing_behind(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+def test_variables_that_are_no_options_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert named(Torch("2.13.0"))["variables"].status == "ok"
+    monkeypatch.setenv("GPT_OSS_API_KEYS", "secret")
+    check = named(Torch("2.13.0"))["variables"]
+    assert check.status == "warning"
+    assert check.fact == "GPT_OSS_API_KEYS are ignored: they are no options"
+
+
 def test_the_demo_needs_no_gpu() -> None:
     checks = named(Torch("2.13.0"))
     assert checks["torch"].status == "ok"

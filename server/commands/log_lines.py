@@ -1,0 +1,21 @@
+"""The form of log lines on standard error, the same for all commands that serve."""
+
+import logging
+from datetime import datetime
+
+
+def log_to_stderr(level: int | str) -> None:
+    """Log what is of `level` or above, each line with its time, level and module."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
+    for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
+        logging.getLogger(client).setLevel(logging.WARNING)
+
+
+class _Formatter(logging.Formatter):
+    """Formats times as ISO 8601 has them, with the offset from UTC."""
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        """The local time of the record."""
+        return datetime.fromtimestamp(record.created).astimezone().isoformat(" ", "milliseconds")

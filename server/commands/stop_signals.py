@@ -1,0 +1,33 @@
+"""SIGTERM and SIGHUP, which end the server as Ctrl-C does."""
+
+import signal
+from types import FrameType
+
+
+class StopSignals:
+    """Turns SIGTERM and SIGHUP into SIGINT, and notes that they came.
+
+    A second signal of a kind is passed on too, except SIGHUP: a terminal that closes may send it
+    twice, while a second SIGINT or SIGTERM is a wish to end at once.
+    """
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def install(self) -> None:
+        """Handle the signals from now on, also SIGINT, which shells let background jobs ignore.
+
+        SIGHUP stays ignored where it is, as `nohup` wants it.
+        """
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, self._interrupt)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            signal.signal(signal.SIGHUP, self._hang_up)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._interrupt(number, frame)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self.came = True
+        signal.raise_signal(signal.SIGINT)

@@ -1,0 +1,49 @@
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from server.commands.stop_signals import StopSignals
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    """The handlers are as before after the test."""
+    handlers = {number: signal.getsignal(number) for number in HANDLED}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_stop_interrupts(number: signal.Signals) -> None:
+    stop = StopSignals()
+    stop.install()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(number)
+    assert stop.came
+
+
+def test_ctrl_c_is_no_signal_to_stop() -> None:
+    stop = StopSignals()
+    stop.install()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not stop.came
+
+
+def test_a_terminal_that_closes_interrupts_once() -> None:
+    StopSignals().install()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGHUP)
+
+
+def test_a_hang_up_that_is_ignored_stays_so() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopSignals()
+    stop.install()
+    signal.raise_signal(signal.SIGHUP)
+    assert not stop.came
