@@ -8,7 +8,8 @@ def log_to_stderr(level: int | str) -> None:
     """Log what is of `level` or above, each line with its time, level and module."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level, handlers=[handler])
+    logging.basicConfig(handlers=[handler])
+    logging.getLogger().setLevel(level)
     for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
         logging.getLogger(client).setLevel(logging.WARNING)
 
