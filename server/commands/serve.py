@@ -23,7 +23,7 @@ from server.commands.garbage import exclude_from_collections, reduce_garbage_col
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.log_lines import log_to_stderr
 from server.commands.option_help import unknown_variables
-from server.commands.stop_signals import StopSignals
+from server.commands.stop_signals import StopSignals, ignore_hang_up
 from server.commands.stores import open_store
 from server.context import Context
 from server.http.connections.config import Config
@@ -275,6 +275,7 @@ class Server(uvicorn.Server):
             self._loop.call_soon_threadsafe(self._end_answers)
         else:
             super().handle_exit(sig, frame)
+            ignore_hang_up()
             self._loop.call_soon_threadsafe(self._exiting.set)
 
     def _end_answers(self) -> None:
@@ -303,8 +304,8 @@ def _require_key(settings: Settings, listener: socket.socket) -> None:
     if reachable_by_others(listener):
         raise CommandFailed(
             f"without a key, anybody who reaches {listener.getsockname()[0]} could use this server:"
-            " set --api-key (GPT_OSS_API_KEY), or listen on 127.0.0.1 (--host), or allow it with"
-            " --allow-anonymous true"
+            " set GPT_OSS_API_KEY or --api-key-file, or listen on 127.0.0.1 (--host), or allow it"
+            " with --allow-anonymous true"
         )
 
 

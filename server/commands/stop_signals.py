@@ -4,6 +4,14 @@ import signal
 from types import FrameType
 
 
+def ignore_hang_up() -> None:
+    """Ignore SIGHUP from now on.
+
+    A terminal that closes while the server stops is no wish to end at once.
+    """
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
 class StopSignals:
     """Turns SIGTERM and SIGHUP into SIGINT, and notes that they came.
 
@@ -25,7 +33,7 @@ class StopSignals:
             signal.signal(signal.SIGHUP, self._hang_up)
 
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        ignore_hang_up()
         self._interrupt(number, frame)
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:

@@ -47,7 +47,7 @@ LEAST_ROOM = 8
 """A truncated prompt leaves at least one part of the context in `LEAST_ROOM` for the answer."""
 
 _AFTER_FINAL = frozenset({END, RETURN, CALL, START})
-_OTHER_ENDS = STOP_TOKENS - {CALL} | {END}
+_ENDS = STOP_TOKENS | {END}
 
 
 class Turn:
@@ -114,15 +114,17 @@ class Turn:
     def history(self) -> tuple[int, ...]:
         """The prompt and the tokens after it, up to the end of the last message.
 
-        A call that another token ended than `<|call|>` gets that token. What the model sampled
-        between that token and the end of the turn is left out.
+        The last message is a call, which ends with `<|call|>` here whatever ended it. What the
+        model sampled after it is left out.
         """
         prompt = self._first.prompt_token_ids
         if not self._tokens:
             prefill = self.plan.prefill if isinstance(self.plan, TurnPlan) else ()
             return prompt[: len(prompt) - len(ASSISTANT) - len(prefill)]
-        *others, end = self._tokens[: None if self.last is None else self.last.stop]
-        return (*prompt, *others, CALL if end in _OTHER_ENDS else end)
+        tokens = self._tokens[: None if self.last is None else self.last.stop]
+        if tokens[-1] in _ENDS:
+            tokens.pop()
+        return (*prompt, *tokens, CALL)
 
     def room(self, count: int) -> int:
         """How many tokens the context has room for after `count` of them."""

@@ -65,7 +65,7 @@ def read_keys(file: Path) -> tuple[str, ...]:
     """The keys in a file, one a line. Raises ValueError where it has none, or cannot be read."""
     try:
         # As variables that are not UTF-8: clients may send any bytes as a key.
-        lines = file.read_text("utf-8", "surrogateescape").split("\n")
+        lines = file.read_text("utf-8-sig", "surrogateescape").split("\n")
     except OSError as error:
         raise ValueError(f"the file cannot be read: {error.strerror}") from error
     keys = tuple(sendable_key(key) for line in lines if (key := line.strip()))

@@ -131,7 +131,7 @@ def test_a_variable_of_keys_has_one(
 
 def test_keys_come_from_a_file_too(tmp_path: Path) -> None:
     file = tmp_path / "keys"
-    file.write_bytes(b"k1\r\n\n k\xff2 ")
+    file.write_bytes(b"\xef\xbb\xbfk1\r\n\n k\xff2 ")
     assert Settings(api_key=("k0",), api_key_file=file).api_keys == ("k0", "k1", "k\udcff2")
 
 

@@ -74,7 +74,7 @@ def _variables_check() -> Check:
     """Whether all variables that are named as options are are options."""
     unknown = unknown_variables(os.environ)
     if unknown:
-        fact = f"{', '.join(unknown)} are ignored: they are no options"
+        fact = f"not options, and ignored: {', '.join(unknown)}"
         return Check("variables", "warning", fact, "correct their names, or unset them")
     return Check("variables", "ok", "all that begin with GPT_OSS_ are options")
 

@@ -145,7 +145,9 @@ def check_port(settings: Settings) -> Check:
         advice = "end what listens there, or choose another --port or --host"
         return Check("port", "failed", str(error), advice)
     if reached and not (settings.api_keys or settings.allow_anonymous):
-        advice = "set GPT_OSS_API_KEY, or --host 127.0.0.1, or --allow-anonymous true"
+        advice = (
+            "set GPT_OSS_API_KEY or --api-key-file, or --host 127.0.0.1, or --allow-anonymous true"
+        )
         return Check("port", "failed", f"{where} is reached by others, without a key", advice)
     return Check("port", "ok", f"{where} is free")
 

@@ -22,8 +22,8 @@ class Limits:
 
     connections: open at once, WebSockets included. connections_per_address: open at once from one
     IPv4 address or one /64 prefix of IPv6. spare: open beyond these two limits, for health checks.
-    spare_seconds: how long one of them may be open. requests: processed at once; health checks are
-    exempt.
+    spare_seconds: how long one of them may be open, which is more than the checks of `/ready` take.
+    requests: processed at once; health checks are exempt.
     head_bytes, head_fields: size of the request line and the headers together. head_seconds: from
     the first byte (or the connection's start) to the end of the headers. body_seconds: time
     without any byte of the body. unread_seconds: time for the rest of a body after its answer was
@@ -36,7 +36,7 @@ class Limits:
     connections: int = 4096
     connections_per_address: int = 1024
     spare: int = 32
-    spare_seconds: float = 2.0
+    spare_seconds: float = 5.0
     requests: int = 2048
     head_bytes: int = 64 * 1024
     head_fields: int = 128
@@ -62,7 +62,7 @@ class Connections:
 
     Idle ones are kept for longer than most load balancers keep theirs, which is a minute: where the
     server closes first, a request may already be on its way. Where connections become scarce, room
-    for others matters more.
+    for others matters more, and those that become idle are kept for less.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -124,7 +124,11 @@ class Connections:
         if now - self._logged >= LOG_SECONDS:
             self._logged = now
             most = [f", {n} of them from {host}" for host, n in self._by_address.most_common(1)]
-            logger.warning("new connections are refused: %d are open%s", self._open, "".join(most))
+            logger.warning(
+                "too many connections: %d are open%s; new ones get health checks only",
+                self._open,
+                "".join(most),
+            )
 
 
 def address_of(host: str | None) -> str | None:

@@ -120,7 +120,7 @@ class SqlStore:
         await self.database.close()
 
     async def check(self) -> None:
-        """Read a row; or write one if the last write failed, as there may be room again."""
+        """Read a row; or write one if a write failed and none of these has succeeded since."""
         self.database.check()
         if self.database.writes_fail:
             await self._check_writes()
@@ -323,9 +323,7 @@ class SqlStore:
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
         """Update the runs' heartbeat times, and return the marked ones."""
         if self.database.writes_fail:
-            # Without runs, the update below writes nothing, and succeeds on a full disk.
             self.database.check()
-            await self._check_writes(heartbeat=True)
         async with self.database.writing(heartbeat=True) as connection:
             renewed = await connection.execute(
                 update(runs)
@@ -333,7 +331,11 @@ class SqlStore:
                 .values(beat_at=self.database.clock)
                 .returning(runs.c.response_id, runs.c.cancelled)
             )
-            return frozenset(name for name, cancelled in renewed if cancelled)
+            marked = frozenset(name for name, cancelled in renewed if cancelled)
+        if self.database.writes_fail:
+            # Without runs, the update wrote nothing, and succeeded on a full disk.
+            await self._check_writes(heartbeat=True)
+        return marked
 
     async def cancelled(self) -> frozenset[str]:
         """Read this gateway's marked runs."""

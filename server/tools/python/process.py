@@ -64,6 +64,8 @@ class ProcessSandbox:
         self._layers = layers or Layers()
         self._report: Mapping[str, str] = {}
         self._problem: str | None = "it has not been started"
+        self._untested: str | None = None
+        """The problem before a first process was started; it may still be there."""
         self._sessions: dict[str, Session] = {}
         self._warm: Session | None = None
         self._starts: asyncio.Task[None] | None = None
@@ -77,7 +79,7 @@ class ProcessSandbox:
     @property
     def problem(self) -> str | None:
         """Why no session can run on this machine, None if they can."""
-        return self._problem
+        return self._problem or self._untested
 
     @property
     def layers(self) -> Mapping[str, str]:
@@ -118,12 +120,16 @@ class ProcessSandbox:
 
     async def _prepare(self) -> None:
         """Prepare the folder and start the first process. Sets `problem`."""
-        self._problem = await asyncio.to_thread(self._folders.prepare, self._layers)
-        if self._problem is None:
-            self._warming = warming = asyncio.create_task(self._start_ahead())
-            self._problem = await warming
-        if self._problem is None:
-            self._watch = Watch(self._sessions)
+        self._untested = self._problem
+        try:
+            self._problem = await asyncio.to_thread(self._folders.prepare, self._layers)
+            if self._problem is None:
+                self._warming = warming = asyncio.create_task(self._start_ahead())
+                self._problem = await warming
+            if self._problem is None:
+                self._watch = Watch(self._sessions)
+        finally:
+            self._untested = None
 
     async def _retry(self) -> None:
         while self._problem is not None:

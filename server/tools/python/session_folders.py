@@ -39,12 +39,11 @@ class SessionFolders:
             self._names.mkdir(mode=0o711, parents=True, exist_ok=True)
             self._root.chmod(0o711)
             self._remove_abandoned()
+            closed = [each for each in self._root.parents if not each.stat().st_mode & 0o001]
         except OSError as error:
             return f"the folder of its files cannot be made: {error}"
-        if layers.user and not layers.bubblewrap:
-            for parent in self._root.parents:
-                if not parent.stat().st_mode & 0o001:
-                    return f"sessions' users cannot enter {parent}, where their folders are"
+        if closed and layers.user and not layers.bubblewrap:
+            return f"sessions' users cannot enter {closed[0]}, where their folders are"
         return None
 
     def _remove_abandoned(self) -> None:

@@ -262,7 +262,7 @@ def test_an_address_that_others_reach_needs_a_key_or_leave(scripted: Start) -> N
     status, err = scripted(host="0.0.0.0").end()
     assert (status, err.count("\n")) == (1, 1)
     assert "without a key, anybody who reaches 0.0.0.0 could use this server" in err
-    assert "--api-key (GPT_OSS_API_KEY)" in err
+    assert "--api-key-file" in err
     assert "--allow-anonymous true" in err
 
 
@@ -657,11 +657,26 @@ async def idle(monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server(config, context, Toolbox(()), asyncio.get_running_loop())
 
 
+@pytest.fixture
+def hang_up() -> Iterator[None]:
+    """The handler of SIGHUP is as before after the test."""
+    handler = signal.getsignal(signal.SIGHUP)
+    yield
+    signal.signal(signal.SIGHUP, handler)
+
+
+@pytest.mark.usefixtures("hang_up")
 async def test_a_signal_is_not_left_for_the_next_tick(idle: Server) -> None:
     waiting = asyncio.create_task(idle.main_loop())
     await asyncio.sleep(0)
     idle.handle_exit(signal.SIGINT, None)
     await asyncio.wait_for(waiting, PATIENCE)
+
+
+@pytest.mark.usefixtures("hang_up")
+async def test_a_terminal_that_closes_while_answers_finish_does_not_end_them(idle: Server) -> None:
+    idle.handle_exit(signal.SIGINT, None)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 async def test_the_end_of_the_engine_is_not_left_for_the_next_tick(

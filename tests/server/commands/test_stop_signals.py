@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from server.commands.stop_signals import StopSignals
+from server.commands.stop_signals import StopSignals, ignore_hang_up
 
 HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -39,6 +39,14 @@ def test_a_terminal_that_closes_interrupts_once() -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGHUP)
     signal.raise_signal(signal.SIGHUP)
+
+
+def test_a_terminal_that_closes_while_the_server_stops_is_ignored() -> None:
+    stop = StopSignals()
+    stop.install()
+    ignore_hang_up()
+    signal.raise_signal(signal.SIGHUP)
+    assert not stop.came
 
 
 def test_a_hang_up_that_is_ignored_stays_so() -> None:

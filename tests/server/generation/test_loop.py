@@ -455,13 +455,16 @@ async def test_a_request_for_approval_ends_the_answer(start_engine: StartEngine)
     assert finished.token_ids == tuple(encode_with_control(THOUGHT + call("ask")))
 
 
-@pytest.mark.parametrize("rest", ["<|return|>", "<|start|>assistant<|return|>"])
+@pytest.mark.parametrize(
+    "rest",
+    ["<|end|><|return|>", "<|end|><|start|>assistant<|return|>", "<|start|>assistant<|return|>"],
+)
 @pytest.mark.parametrize("size", [1, 50])
 async def test_a_call_with_another_end_runs_at_the_end_of_the_turn(
     start_engine: StartEngine, rest: str, size: int
 ) -> None:
-    ended = call("1").removesuffix("<|call|>") + "<|end|>"
-    first = {"completion": THOUGHT + ended + rest, "tokens_per_chunk": size}
+    sampled = THOUGHT + call("1").removesuffix("<|call|>") + rest
+    first = {"completion": sampled, "tokens_per_chunk": size}
     engine = await start_engine({"prompt_contains": "RESULT", "completion": answer()}, first)
     session = Session()
     recorder = await play(gateway(engine), session)

@@ -7,12 +7,14 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, select, update
 
 from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.responses.sql import SqlStore
+from server.store.tables import runs
 from tests.server.store.responses.test_sql import limit_pages
 from tests.server.store.test_contract import numbered, running, turn
 from tests.stored import put
@@ -163,6 +165,20 @@ async def test_a_file_with_room_for_a_small_row_only_is_full(
         with pytest.raises(StoreUnavailable):
             await store.check()
     assert "can write again" not in caplog.text
+
+
+async def test_a_heartbeat_renews_its_runs_although_no_large_row_fits(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(store)
+    # Page limits are those of a connection, and heartbeats have one of their own.
+    monkeypatch.setattr(store, "_check_writes", AsyncMock(side_effect=StoreUnavailable("full")))
+    async with store.database.engine.begin() as connection:
+        await connection.execute(update(runs).values(beat_at=0))
+    with pytest.raises(StoreUnavailable):
+        await store.heartbeat(["one"])
+    async with store.database.reading() as connection:
+        assert (await connection.execute(select(runs.c.beat_at))).scalar_one() > 0
 
 
 async def fill(store: SqlStore) -> None:

@@ -49,7 +49,7 @@ def test_variables_that_are_no_options_are_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("GPT_OSS_API_KEYS", "secret")
     check = named(Torch("2.13.0"))["variables"]
     assert check.status == "warning"
-    assert check.fact == "GPT_OSS_API_KEYS are ignored: they are no options"
+    assert check.fact == "not options, and ignored: GPT_OSS_API_KEYS"
 
 
 def test_the_demo_needs_no_gpu() -> None:

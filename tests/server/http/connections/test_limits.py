@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from server.http.connections.limits import Connections, Limits, Place, address_of
+from server.telemetry import readiness
 
 
 @pytest.mark.parametrize(
@@ -77,5 +78,10 @@ def test_a_flood_is_one_line_in_the_log_with_who_has_most(
     for host in ("192.0.2.1", *["192.0.2.2"] * 5):
         connections.enter(host)
     assert [record.getMessage() for record in caplog.records] == [
-        "new connections are refused: 3 are open, 2 of them from 192.0.2.2"
+        "too many connections: 3 are open, 2 of them from 192.0.2.2;"
+        " new ones get health checks only"
     ]
+
+
+def test_a_spare_connection_outlasts_the_checks_of_ready() -> None:
+    assert Limits().spare_seconds > readiness.CHECK_SECONDS

@@ -455,6 +455,28 @@ async def test_a_first_process_that_fails_is_started_again(
     await sandbox.stop()
 
 
+async def test_while_a_process_is_tried_again_the_problem_stays(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    await asyncio.to_thread(root.touch)
+    sandbox = ProcessSandbox(root)
+    await sandbox.start()
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def start_ahead() -> None:
+        begun.set()
+        await ended.wait()
+
+    monkeypatch.setattr(sandbox, "_start_ahead", start_ahead)
+    await asyncio.to_thread(root.unlink)
+    await begun.wait()
+    assert "cannot be made" in (sandbox.problem or "")
+    ended.set()
+    await opened(sandbox)
+    await sandbox.stop()
+
+
 async def test_a_sandbox_that_is_stopped_does_not_try_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
