@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server
 from tests.browser.test_chat import ask, served, stream
-from tests.browser.test_chats import STORED, answered
+from tests.browser.test_chats import STORED, answered, manage, open_conversation
 
 FAILURE = json.dumps({"error": {"message": "It broke."}})
 
@@ -90,8 +90,9 @@ def test_an_answer_that_failed_is_continued_with_its_message(open_page: Any) -> 
     bodies = served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
     ask(page, "My name is Bob")
     expect(page.get_by_role("alert")).to_have_text("It broke.")
-    ask(page, "What is my name?")
-    expect(page.locator(".turn")).to_have_count(2)
+    with page.expect_request("**/v1/responses"):
+        ask(page, "What is my name?")
+    expect(page.get_by_role("alert")).to_have_count(2)
     assert bodies[1]["previous_response_id"] == "resp_1"
     assert texts(bodies[1]) == ["What is my name?"]
 
@@ -257,3 +258,154 @@ def test_a_chat_that_another_tab_deletes_is_not_written_back(open_page: Any) -> 
     expect(first.locator(".welcome")).to_be_visible()
     answered(first, "Hi")
     assert first.evaluate(f"{STORED}.map((chat) => chat.title)") == ["Hi"]
+
+
+def finish(page: Page) -> None:
+    """Wait until no answer is coming."""
+    expect(page.get_by_role("img", name="An answer is coming")).to_have_count(0)
+
+
+def test_an_answer_that_ends_out_of_view_moves_no_other_tab(open_page: Any) -> None:
+    first = open_page()
+    ask(first, "Count slowly")
+    expect(first.get_by_text("One two")).to_be_visible()
+    first.get_by_role("button", name="New chat").click()
+    second = open_page()
+    choose(second, "Count slowly")
+    second.get_by_role("button", name="Edit").click()
+    second.get_by_role("textbox", name="Edit").fill("Hi")
+    second.get_by_role("button", name="Send as a new branch").click()
+    expect(second.get_by_text("tokens in")).to_be_visible()
+    finish(first)
+    expect(second.locator(".typed")).to_have_text("Hi")
+    second.reload()
+    expect(second.get_by_text("2 / 2")).to_be_visible()
+
+
+def test_a_chat_that_is_renamed_keeps_what_another_tab_has_added(open_page: Any) -> None:
+    first = open_page()
+    answered(first, "Hi")
+    manage(first, "Hi")
+    first.get_by_label("Title").fill("Greetings")
+    second = open_page()
+    choose(second, "Hi")
+    answered(second, "Hello again", 2)
+    first.get_by_role("button", name="Rename", exact=True).click()
+    expect(second.get_by_role("button", name="Greetings", exact=True)).to_be_visible()
+    first.reload()
+    expect(first.locator(".typed")).to_have_text(["Hi", "Hello again"])
+
+
+def test_a_name_that_another_tab_gives_outlives_the_end_of_an_answer(open_page: Any) -> None:
+    first, second = open_page(), open_page()
+    ask(first, "Count slowly")
+    expect(first.get_by_text("One two")).to_be_visible()
+    first.get_by_role("button", name="New chat").click()
+    manage(second, "Count slowly")
+    second.get_by_label("Title").fill("Numbers")
+    second.get_by_role("button", name="Rename", exact=True).click()
+    choose(first, "Numbers")
+    expect(first).to_have_title("Numbers · gpt-oss playground")
+    expect(first.get_by_text("done.")).to_be_visible()
+    finish(first)
+    assert first.evaluate(f"{STORED}[0].title") == "Numbers"
+
+
+def test_a_chat_that_is_being_read_shows_no_turns_of_another(
+    open_page: Any, server: Server
+) -> None:
+    page = open_page()
+    open_conversation(page, server, "Seventh?")
+    page.get_by_role("button", name="New chat").click()
+    answered(page, "Hi")
+    page.route("**/v1/conversations/**", lambda _: None)
+    page.get_by_role("button", name="Seventh?", exact=True).first.click()
+    expect(page.get_by_text("Loading…")).to_be_visible()
+    expect(page.locator(".turn")).to_have_count(0)
+
+
+def test_the_answer_of_another_tab_cannot_be_stopped_and_is_shown_at_its_end(
+    open_page: Any,
+) -> None:
+    first, second = open_page(), open_page()
+    ask(first, "Count slowly")
+    expect(first.get_by_text("One two")).to_be_visible()
+    choose(second, "Count slowly")
+    expect(second.get_by_text("The answer is coming in another tab.")).to_be_visible()
+    expect(second.get_by_role("button", name="Stop")).to_have_count(0)
+    expect(second.get_by_text("done.")).to_be_visible()
+
+
+def test_the_oldest_background_answer_is_left_where_a_connection_is_needed(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    for number in range(4):
+        ask(page, f"Ponder {number}")
+        expect(page.locator(".reasoning")).to_be_visible()
+        page.get_by_role("button", name="New chat").click()
+    with page.expect_event("requestfailed") as failed:
+        ask(page, "Hi")
+    assert failed.value.post_data_json["input"][0]["content"] == "Ponder 0"
+    expect(page.get_by_text("tokens in")).to_be_visible()
+
+
+def test_a_chat_that_waits_for_its_answer_to_stop_blocks_no_other(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    page.get_by_label("Answers go on without this page").check()
+    page.route("**/cancel", lambda _: None)
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    page.get_by_role("button", name="New chat").click()
+    answered(page, "Hi")
+
+
+def test_an_answer_whose_end_does_not_come_is_left_after_a_stop(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    page.get_by_label("Answers go on without this page").check()
+    page.route("**/cancel", lambda _: None)
+    page.clock.install()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    with page.expect_request("**/cancel"):
+        page.get_by_role("button", name="Stop").click()
+    page.clock.fast_forward(6000)
+    expect(page.locator(".note")).to_contain_text("It may go on on the server.")
+
+
+def test_a_reader_stays_where_another_tab_adds_a_turn(open_page: Any) -> None:
+    first = open_page()
+    answered(first, "Show me formulas")
+    second = open_page()
+    choose(second, "Show me formulas")
+    expect(second.get_by_text("tokens in")).to_be_visible()
+    second.locator(".reasoning summary").click()
+    second.get_by_role("button", name="Inspect").focus()
+    second.locator(".scroller").evaluate("(scroller) => (scroller.scrollTop = 0)")
+    answered(first, "Hi", 2)
+    expect(second.locator(".turn")).to_have_count(2)
+    expect(second.get_by_text("tokens in")).to_have_count(2)
+    expect(second.locator(".reasoning").first).to_have_attribute("open", "")
+    expect(second.get_by_role("button", name="Inspect").first).to_be_focused()
+    assert second.locator(".scroller").evaluate("(scroller) => scroller.scrollTop") == 0
+
+
+def test_what_is_typed_in_a_chat_that_another_tab_deletes_is_kept(open_page: Any) -> None:
+    first = open_page()
+    answered(first, "Hi")
+    second = open_page()
+    choose(second, "Hi")
+    box = second.get_by_role("textbox", name="Message")
+    box.fill("Not sent")
+    first.on("dialog", lambda dialog: dialog.accept())
+    first.get_by_role("button", name="Delete this chat: Hi").click()
+    expect(second.locator(".welcome")).to_be_visible()
+    expect(box).to_have_value("Not sent")
+
+
+def test_a_suggestion_leaves_what_is_typed(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_role("textbox", name="Message").fill("Not sent")
+    page.locator(".suggestion").first.click()
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Not sent")

@@ -17,7 +17,6 @@ import { TEXT } from "./text.js";
  */
 
 const CURRENT = "gpt-oss-chat";
-const MOST_RUNS = 4; // a browser has six connections to a server
 
 /** The scripts that show turns. They are not needed before the first one. */
 const loadTurns = () => import("./turn.js");
@@ -31,7 +30,8 @@ export class ChatView {
     this.scroller = new Scroller(this.turns, TEXT.turns);
     /** @type {Map<string, Run>} what follows answers, by the ids of their turns */
     this.runs = new Map();
-    this.beginning = false;
+    /** @type {Set<string>} the ids of the chats in which a turn is about to begin */
+    this.beginning = new Set();
     this.sidebar = new Sidebar({
       open: (id) => void this.open(this.known(id)),
       opened: (entry) => this.openStored(entry),
@@ -97,26 +97,40 @@ export class ChatView {
     return this.runsOf(id)[0]?.chat ?? store.chats().find((each) => each.id === id);
   }
 
-  /** Store a chat, and say what it costs. @param {Chat} chat */
-  save(chat) {
-    const dropped = store.save(chat);
-    if (dropped) this.options.fail(TEXT.dropped(dropped));
+  /** Store a chat. @param {Chat} chat @param {{isMoved: boolean}} options */
+  save(chat, options) {
+    this.sayDropped(store.save(chat, options));
+  }
+
+  /** @param {number} count how many chats the browser's storage has no room for */
+  sayDropped(count) {
+    if (count) this.options.fail(TEXT.dropped(count));
   }
 
   /** Another tab has changed the chats: show it, unless that would disturb what goes on here. */
   async changedElsewhere() {
     const { chat } = this;
-    if (store.isRemoved(chat.id)) return this.close(chat.id);
-    const stored = store.chats().find(({ id }) => id === chat.id);
-    chat.title = stored?.title ?? chat.title;
+    if (store.isRemoved(chat.id)) {
+      const typed = this.composer.box.value;
+      void this.close(chat.id);
+      if (typed) this.composer.set(typed);
+      return;
+    }
+    const all = new Map(store.chats().map((each) => [each.id, each]));
+    for (const each of [chat, ...[...this.runs.values()].map((run) => run.chat)]) each.title = all.get(each.id)?.title ?? each.title;
     this.list();
-    if (!stored || stored.conversation || this.runsOf(chat.id).length || store.isSame(stored, chat)) return;
+    const stored = all.get(chat.id);
+    if (!stored || stored.conversation || this.runsOf(chat.id).length) return;
     const last = store.path(stored).at(-1);
     const isBegun = last?.response || last?.error || last?.output || last?.ended;
     const isTyping = [...this.turns.querySelectorAll("textarea")].some(({ value }) => value);
     if (!isBegun || isTyping) return;
-    this.chat = stored;
-    await this.draw();
+    const before = store.states(chat);
+    store.addTurnsOfOthers(chat, stored);
+    chat.leaf = stored.leaf;
+    const now = store.states(chat);
+    const kept = now.findIndex((state, index) => state !== before[index]);
+    if (kept >= 0 || now.length < before.length) await this.draw(kept < 0 ? now.length - 1 : kept);
   }
 
   /** A chat is removed: end what runs of it, and show a new one instead. @param {string} id */
@@ -135,6 +149,9 @@ export class ChatView {
     this.composer.focus();
     let problem = "";
     if (chat?.conversation && !this.runsOf(chat.id).length) {
+      // The buttons of another chat's turns would act on this one.
+      this.turns.replaceChildren(h("p", { class: "notice" }, TEXT.loading));
+      this.showRuns();
       const reading = import("./stored.js").then(({ readConversation }) => readConversation(chat));
       this.reading = reading.catch((error) => void (problem = error.message));
       await this.reading;
@@ -161,7 +178,7 @@ export class ChatView {
     const chat = this.known(entry.id) ?? (await chatOf(entry));
     if (this.chat !== shown || this.running !== running) return; // somebody did not wait for it
     store.restore(chat.id);
-    this.save(chat);
+    this.save(chat, { isMoved: false });
     await this.open(chat);
   }
 
@@ -180,23 +197,25 @@ export class ChatView {
     const chat = this.known(id);
     if (!chat) return this.list(); // another tab has removed it
     manageChat(chat, (title) => {
-      chat.title = title;
-      this.save(chat);
+      this.sayDropped(store.rename(id, title));
+      const now = this.known(id);
+      if (now) now.title = title;
       this.list();
     });
   }
 
-  async draw() {
+  /** Show the turns of the chat. @param {number} [kept] how many of them stay as they are */
+  async draw(kept = 0) {
     const { chat } = this;
     this.showRuns();
     const path = store.path(chat);
     if (!path.length) return this.turns.replaceChildren(this.welcome());
     const { showTurn } = await loadTurns();
     if (chat !== this.chat) return; // another one was opened in the meantime
-    this.turns.replaceChildren();
-    if (chat.conversation) this.turns.append(h("p", { class: "notice" }, TEXT.conversationNote));
-    const shown = path.map((turn, index) => showTurn(this, turn, index === path.length - 1));
-    this.scroller.toBottom();
+    if (kept) this.keepOnly(path.slice(0, kept));
+    else this.turns.replaceChildren(...(chat.conversation ? [h("p", { class: "notice" }, TEXT.conversationNote)] : []));
+    const shown = path.slice(kept).map((turn) => showTurn(this, turn, turn === path.at(-1)));
+    if (!kept || this.scroller.atEnd) this.scroller.toBottom();
     await Promise.all(shown);
   }
 
@@ -214,10 +233,7 @@ export class ChatView {
 
   welcome() {
     const suggest = (/** @type {string} */ text) =>
-      button(text, () => {
-        this.composer.set(text);
-        void this.composer.submit();
-      }, { class: "suggestion" });
+      button(text, () => void this.ask(text), { class: "suggestion" });
     return h(
       "div",
       { class: "welcome" },
@@ -233,12 +249,13 @@ export class ChatView {
    * @param {any[]} input @param {string | null} parent @returns {Promise<boolean>}
    */
   async begin(input, parent) {
-    if (this.beginning) return false; // the second click of two
-    this.beginning = true;
+    const { id } = this.chat;
+    if (this.beginning.has(id)) return false; // the second click of two
+    this.beginning.add(id);
     try {
       return await this.beginTurn(input, parent);
     } finally {
-      this.beginning = false;
+      this.beginning.delete(id);
     }
   }
 
@@ -257,19 +274,15 @@ export class ChatView {
     if (running && !running.shown.ended) await running.stop();
     await running?.finished;
     if (chat !== this.chat) return false; // somebody did not wait
-    if (this.runs.size >= MOST_RUNS) {
-      this.options.fail(TEXT.manyRuns(MOST_RUNS));
+    if (!scripts.makeRoom(this.runs)) {
+      this.options.fail(TEXT.manyRuns(scripts.MOST_RUNS));
       return false;
     }
-    const unseen = store.unseenTurns(chat, parent);
     const turn = store.addTurn(chat, parent, input);
-    if (unseen.length) turn.unseen = unseen;
-    const previous = store.lastResponse(chat, parent);
-    const before = chat.conversation ? { conversation: chat.conversation } : previous && { previous_response_id: previous };
-    turn.request = { ...fields, input: store.sentInput(chat, turn), ...before };
-    turn.background = Boolean(fields.background);
-    this.save(chat);
-    this.keepPath(turn);
+    store.addRequest(chat, turn, fields);
+    this.save(chat, { isMoved: true });
+    this.list();
+    this.keepOnly(store.path(chat).slice(0, -1));
     this.composer.focus(); // the button that began it may be gone
     scripts.startTurn(this, turn);
     return true;
@@ -288,15 +301,13 @@ export class ChatView {
     }
   }
 
-  /** Remove from the page what is not before `turn`. @param {Turn} turn */
-  keepPath(turn) {
-    this.list();
+  /** Remove other turns from the page. Another one follows these. @param {Turn[]} turns */
+  keepOnly(turns) {
     this.turns.querySelector(".welcome")?.remove();
-    const ids = new Set(store.path(this.chat).map((each) => each.id));
+    const ids = new Set(turns.map(({ id }) => id));
     for (const element of [...this.turns.children]) {
       if (element.id && !ids.has(element.id)) element.remove();
     }
-    const before = turn.parent && document.getElementById(turn.parent);
-    if (before) for (const each of before.querySelectorAll(".reply")) each.remove();
+    for (const each of this.turns.querySelectorAll(".reply")) each.remove();
   }
 }

@@ -69,15 +69,25 @@ export function restore(id) {
 }
 
 /**
- * Store the chat. What does not fit drops the oldest chats.
- * @param {Chat} chat @returns how many chats were dropped because the browser's storage is full
+ * Store the chat. What does not fit drops the oldest chats. Another tab may have changed it since: its
+ * title is the stored one, and so is its leaf, unless somebody has chosen another one here.
+ * @param {Chat} chat @param {{isMoved: boolean}} options `isMoved`: the leaf is what somebody has chosen
+ * @returns how many chats were dropped because the browser's storage is full
  */
-export function save(chat) {
+export function save(chat, { isMoved }) {
   if (isRemoved(chat.id)) return 0;
-  const stored = chats();
+  const all = chats();
+  const stored = all.find(({ id }) => id === chat.id);
   chat.updated = Date.now();
-  addTurnsOfOthers(chat, stored);
-  return write([unstored(chat), ...stored.filter((each) => each.id !== chat.id)].slice(0, MOST));
+  chat.title = stored?.title || chat.title;
+  if (stored) addTurnsOfOthers(chat, stored);
+  const leaf = isMoved || !stored ? chat.leaf : stored.leaf;
+  return write([unstored({ ...chat, leaf }), ...all.filter((each) => each.id !== chat.id)].slice(0, MOST));
+}
+
+/** @param {string} id @param {string} title @returns how many chats were dropped because the browser's storage is full */
+export function rename(id, title) {
+  return write(chats().map((chat) => (chat.id === id ? { ...chat, title } : chat)));
 }
 
 /** Store the chats, the first ones if not all fit. @param {Chat[]} all @returns how many do not fit */
@@ -119,11 +129,10 @@ function withoutSecrets(tool) {
   return shown;
 }
 
-/** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat @param {Chat[]} all */
-function addTurnsOfOthers(chat, all) {
+/** Add the turns that other tabs have stored since this one opened the chat. @param {Chat} chat @param {Chat} stored */
+export function addTurnsOfOthers(chat, stored) {
   if (chat.conversation) return; // the server has its turns
-  const stored = all.find(({ id }) => id === chat.id)?.turns ?? [];
-  const known = new Map(stored.map((turn) => [turn.id, turn]));
+  const known = new Map(stored.turns.map((turn) => [turn.id, turn]));
   for (const turn of chat.turns) {
     const other = known.get(turn.id);
     if (!other) continue;
@@ -137,7 +146,7 @@ function addTurnsOfOthers(chat, all) {
     turn.ended ||= other.ended;
   }
   // A map keeps the first place of a key, and its last value: the turns of this tab.
-  chat.turns = [...new Map([...stored, ...chat.turns].map((turn) => [turn.id, turn])).values()];
+  chat.turns = [...new Map([...stored.turns, ...chat.turns].map((turn) => [turn.id, turn])).values()];
 }
 
 /**
@@ -199,7 +208,7 @@ export function addTurn(chat, parent, input) {
 }
 
 /** @param {Chat} chat @param {string | null} id @returns {Turn | undefined} */
-export function turnOf(chat, id) {
+function turnOf(chat, id) {
   return chat.turns.find((turn) => turn.id === id);
 }
 
@@ -230,7 +239,7 @@ export function isLeftOut(turn) {
  * The ids of the turns up to `id` whose input the server has not, since the last one that it has.
  * @param {Chat} chat @param {string | null} id
  */
-export function unseenTurns(chat, id) {
+function unseenTurns(chat, id) {
   const before = path({ ...chat, leaf: id });
   const from = before.findLastIndex((turn) => isSeen(chat, turn)) + 1;
   return before.slice(from).filter((turn) => !isLeftOut(turn)).map((turn) => turn.id);
@@ -242,11 +251,22 @@ export function sentInput(chat, turn) {
   return [...unseen, ...turn.input];
 }
 
-/** Whether both show the same turns, as far as they are stored. @param {Chat} one @param {Chat} other */
-export function isSame(one, other) {
-  const shown = (/** @type {Chat} */ chat) =>
-    JSON.stringify(path(chat).map(({ id, response, error, ended }) => [id, response, error, ended]));
-  return shown(one) === shown(other);
+/** What is shown of each turn up to the leaf, as far as it is stored. @param {Chat} chat */
+export function states(chat) {
+  return path(chat).map((turn) => {
+    const { id, response, error, ended } = turn;
+    return JSON.stringify([id, response, error, ended, versions(chat, turn).length]);
+  });
+}
+
+/** Give a new turn its request. @param {Chat} chat @param {Turn} turn @param {any} fields of the options */
+export function addRequest(chat, turn, fields) {
+  const unseen = unseenTurns(chat, turn.parent);
+  if (unseen.length) turn.unseen = unseen;
+  const previous = lastResponse(chat, turn.parent);
+  const before = chat.conversation ? { conversation: chat.conversation } : previous && { previous_response_id: previous };
+  turn.request = { ...fields, input: sentInput(chat, turn), ...before };
+  turn.background = Boolean(fields.background);
 }
 
 /** All versions of a turn, itself included. @param {Chat} chat @param {Turn} turn */

@@ -17,7 +17,8 @@ export class Composer {
     this.stop = stop;
     this.name = name;
     this.running = false;
-    this.sending = false;
+    /** @type {Set<string>} the names of the chats whose text is being sent */
+    this.sending = new Set();
     this.box = h("textarea", {
       "aria-label": TEXT.message,
       placeholder: TEXT.placeholder,
@@ -54,15 +55,15 @@ export class Composer {
   /** Send what is typed. It stays where the request cannot begin. */
   async submit() {
     const text = this.box.value;
-    if (!text.trim() || this.sending) return;
-    this.sending = true;
     const name = this.name();
+    if (!text.trim() || this.sending.has(name)) return;
+    this.sending.add(name);
     try {
       if (!(await this.send(text))) return;
       this.forget(name); // the chat may have another one since
       this.set(this.box.value === text ? "" : this.box.value);
     } finally {
-      this.sending = false;
+      this.sending.delete(name);
     }
   }
 

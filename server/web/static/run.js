@@ -13,6 +13,8 @@ import * as store from "./chats.js";
 import { announce, button } from "./dom.js";
 import { TEXT } from "./text.js";
 
+export const MOST_RUNS = 4; // a browser has six connections to a server
+const LONGEST_STOP = 5000; // milliseconds for which the end of a stopped answer is awaited
 const REFUSALS = [400, 404, 413, 422]; // what the same input gets again
 
 export class Run {
@@ -54,7 +56,7 @@ export class Run {
       if (view.options.withoutTokens(turn.request, error)) return this.follow();
       shown.cut();
       if (!signal.aborted) this.fail(/** @type {Error} */ (error));
-      else if (!turn.background || turn.ended) shown.say(TEXT.interrupted);
+      else shown.say(turn.background && !turn.ended ? TEXT.leftRunning : TEXT.interrupted);
     }
   }
 
@@ -73,7 +75,7 @@ export class Run {
       shown.apply(event);
       if (event.type === "response.created") {
         turn.response = event.response.id;
-        this.view.save(chat);
+        this.save();
       }
     }
     const isKept = turn.response || turn.output;
@@ -83,13 +85,13 @@ export class Run {
     // Chat Completions are not stored on the server.
     if (!turn.response) turn.output = shown.response.output;
     if (shown.response.status === "failed") turn.error = shown.response.error?.message ?? TEXT.failed;
-    this.view.save(chat);
+    this.save();
     if (chat === this.view.chat) announce(turn.error ?? (shown.outcome || TEXT.finished));
   }
 
   /** @param {Error} error */
   fail(error) {
-    const { view, chat, turn, shown } = this;
+    const { view, turn, shown } = this;
     // A response that the server has can be read again after a reload.
     if (turn.response) return shown.fail(error.message);
     turn.error = error.message;
@@ -97,21 +99,43 @@ export class Run {
       turn.gone = error.code === "previous_response_not_found";
       turn.refused = REFUSALS.includes(error.status) && error.param !== "previous_response_id";
     }
-    view.save(chat);
+    this.save();
     showError(view, turn, shown);
+  }
+
+  /** Store what is known of the answer. */
+  save() {
+    this.view.save(this.chat, { isMoved: false });
   }
 
   async stop() {
     const { turn, controller } = this;
+    const { signal } = controller;
     if (turn.background && turn.response) {
       // The stream ends with the response, and says so.
-      await send(`v1/responses/${turn.response}/cancel`, { method: "POST" }).catch(() => controller.abort());
+      const late = setTimeout(() => controller.abort(), LONGEST_STOP);
+      await send(`v1/responses/${turn.response}/cancel`, { method: "POST", signal }).catch(() => controller.abort());
+      await this.finished;
+      clearTimeout(late);
     } else {
       turn.ended ||= !turn.response; // of what the server has, it says how it ended
-      this.view.save(this.chat);
+      this.save();
       controller.abort();
     }
   }
+}
+
+/**
+ * Whether a further answer can be followed. A background answer that is out of view goes on without the
+ * page: the oldest one makes room.
+ * @param {Map<string, Run>} runs
+ */
+export function makeRoom(runs) {
+  const following = [...runs.values()].filter((run) => !run.controller.signal.aborted);
+  if (following.length < MOST_RUNS) return true;
+  const oldest = following.find(({ turn, shown }) => turn.background && turn.response && !shown.element.isConnected);
+  oldest?.controller.abort();
+  return Boolean(oldest);
 }
 
 /** Say why a turn has no answer, and what it is for later turns. @param {ChatView} view @param {Turn} turn @param {Answer} shown */

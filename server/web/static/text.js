@@ -71,6 +71,8 @@ export const TEXT = {
   output: "Output",
   figure: "Figure that the code drew",
   interrupted: "Stopped.",
+  leftRunning: "This page no longer follows the answer. It may go on on the server.",
+  elsewhere: "The answer is coming in another tab.",
   cut: "incomplete",
   earlier: (/** @type {number} */ n) => `Sent along: ${n} earlier item${n === 1 ? "" : "s"}`,
   incomplete: "The answer reached its token limit.",

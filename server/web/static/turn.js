@@ -7,9 +7,13 @@ import * as store from "./chats.js";
 import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
-import { Run, showError } from "./run.js";
+import { makeRoom, MOST_RUNS, Run, showError } from "./run.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
+
+export { makeRoom, MOST_RUNS };
+
+const LOOK_AGAIN = 1000; // milliseconds after which an answer of another tab is read again
 
 /**
  * @typedef {import("./chats.js").Turn} Turn
@@ -41,10 +45,15 @@ async function showResponse(view, turn, shown, isLast) {
   try {
     const response = await json(`v1/responses/${turn.response}`);
     if (!view.turns.contains(shown.element)) return; // another chat or version was opened
-    if (["queued", "in_progress"].includes(response.status)) {
+    if (!["queued", "in_progress"].includes(response.status)) return shown.show(response, isLast);
+    if (!turn.background) {
+      // Only the tab that has its stream can stop it.
+      shown.say(TEXT.elsewhere);
+      setTimeout(() => void showResponse(view, turn, shown, isLast), LOOK_AGAIN);
+    } else if (makeRoom(view.runs)) {
       new Run(view, chat, turn, shown).start(`v1/responses/${turn.response}?stream=true`);
     } else {
-      shown.show(response, isLast);
+      shown.say(TEXT.manyRuns(MOST_RUNS));
     }
   } catch (error) {
     const gone = error instanceof ApiError && error.status === 404;
@@ -112,7 +121,7 @@ function switcher(view, turn) {
   const at = all.indexOf(turn);
   const go = (/** @type {number} */ to) => async () => {
     view.chat.leaf = store.newestBelow(view.chat, all[to]).id;
-    view.save(view.chat);
+    view.save(view.chat, { isMoved: true });
     await view.draw();
     // The focus stays on an arrow, which is in view.
     const arrows = document.getElementById(all[to].id)?.querySelectorAll(".version:enabled");
