@@ -144,3 +144,21 @@ def test_it_computes_with_python_and_quotes_the_output(client: OpenAI, model: st
     assert "56088" in response.output_text
     assert response.usage is not None
     assert response.usage.input_tokens_details.cached_tokens > 0
+
+
+def test_it_cites_the_line_of_the_documentation_that_answers(client: OpenAI, model: str) -> None:
+    response = client.responses.create(
+        model=model,
+        input="How do I use PostgreSQL as the store?",
+        tools=[{"type": "web_search"}],
+        temperature=0,
+        max_output_tokens=600,
+    )
+    message = response.output[-1]
+    assert message.type == "message"
+    (content,) = message.content
+    assert content.type == "output_text"
+    assert "Use PostgreSQL as the store with `--store" in content.text
+    (citation,) = content.annotations
+    assert citation.type == "url_citation"
+    assert citation.url.endswith("/storage.md")
