@@ -284,3 +284,23 @@ def test_the_theme_is_chosen_and_remembered(open_page: Any) -> None:
     assert light != dark
     page.reload()
     assert page.evaluate(ground) == dark
+
+
+def test_a_drawer_closes_where_the_page_has_room_for_its_panel(open_page: Any) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 1000, "height": 800})
+    page.get_by_role("button", name="Chats").click()
+    expect(page.locator("#chats:popover-open")).to_be_visible()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    expect(page.locator("#chats:popover-open")).to_have_count(0)
+    chats, turns = (page.locator(each).bounding_box() for each in ("#chats", ".scroller"))
+    assert chats is not None
+    assert turns is not None
+    assert chats["x"] + chats["width"] <= turns["x"]
+
+
+def test_a_dialog_is_not_printed(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_role("button", name="View as code").click()
+    page.emulate_media(media="print")
+    expect(page.locator("dialog")).to_be_hidden()

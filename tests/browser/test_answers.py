@@ -112,6 +112,23 @@ def test_selected_formulas_are_copied_as_tex(open_page: Any, context: BrowserCon
     assert copied(page) == "$x^2$"
 
 
+def test_all_that_is_selected_is_copied_without_what_the_page_adds(
+    open_page: Any, context: BrowserContext
+) -> None:
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = open_page()
+    shown(page, FORMULAS)
+    expect(page.locator(".prose math")).to_have_count(2)
+    expect(page.locator(".prose .plain")).to_have_count(0)
+    page.locator(".turn").click(position={"x": 1, "y": 1})
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Control+c")
+    text = copied(page)
+    assert "So $x^2$ holds:" in text
+    assert "Try again" not in text
+    assert "You: Write" not in text
+
+
 def test_all_of_a_chat_is_printed(open_page: Any) -> None:
     page = open_page()
     ask(page, "Show me tables")

@@ -399,3 +399,72 @@ def test_chats_are_searched_by_their_title_and_messages(open_page: Any) -> None:
     expect(page.locator(".chat-link")).to_have_count(6)
     search.fill("")
     expect(page.locator(".chat-link")).to_have_count(7)
+
+
+def test_the_dialog_of_a_chat_gives_the_focus_back(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    manage(page, "Hi")
+    page.get_by_label("Title").fill("Greetings")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Rename or export: Greetings")).to_be_focused()
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.get_by_role("button", name="Chats").click()
+    manage(page, "Greetings")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Chats")).to_be_focused()
+
+
+def test_the_list_of_chats_keeps_the_focus(open_page: Any) -> None:
+    page = open_page(expected="404")
+    answered(page, "Hi")
+    page.get_by_role("button", name="New chat").click()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    remove = page.get_by_role("button", name="Delete this chat: Hi")
+    remove.focus()
+    expect(page.get_by_role("img", name="An answer is coming")).to_have_count(0)
+    expect(remove).to_be_focused()
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+
+
+def test_a_title_has_the_room_of_the_buttons_that_are_not_shown(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    page.get_by_role("textbox", name="Message").hover()
+    row, title = (page.locator(each).bounding_box() for each in (".chats li", ".chat-link"))
+    assert row is not None
+    assert title is not None
+    assert title["width"] == row["width"]
+
+
+def test_a_file_says_what_it_lacks(open_page: Any) -> None:
+    page = open_page(expected="404")
+    answered(page, "Hi")
+    response = page.evaluate(f"{STORED}[0].turns[0].response")
+    page.evaluate("(path) => fetch(path, {method: 'DELETE'})", f"v1/responses/{response}")
+    page.evaluate(f"""() => {{
+      const chats = {STORED};
+      chats[0].turns[0].shortened = true;
+      localStorage['gpt-oss-chats'] = JSON.stringify(chats);
+    }}""")
+    page.reload()
+    manage(page, "Hi")
+    text = exported(page, "Markdown")[1]
+    assert "Hi\n\n*This is only the beginning" in text
+    assert text.endswith("\n\n*The server no longer stores this answer.*\n")
+    (turn,) = json.loads(exported(page, "JSON")[1])["turns"]
+    assert len(turn["notes"]) == 2
+
+
+def test_a_file_has_a_refusal(open_page: Any) -> None:
+    page = open_page()
+    answered(page, "Hi")
+    content = [{"type": "refusal", "refusal": "I must not."}]
+    refused = {"status": "completed", "output": [{"type": "message", "content": content}]}
+    page.route("**/v1/responses/resp_*", lambda route: route.fulfill(json=refused))
+    manage(page, "Hi")
+    assert exported(page, "Markdown")[1].endswith("## Answer\n\nI must not.\n")

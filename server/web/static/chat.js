@@ -35,7 +35,8 @@ export class ChatView {
     this.sidebar = new Sidebar({
       open: (id) => void this.open(this.known(id)),
       opened: (entry) => this.openStored(entry),
-      forget: (id) => void this.forget(id),
+      remove: (id) => void this.remove(id),
+      leave: () => this.composer.focus(),
       removeStored: (entry) => this.removeStored(entry),
       manage: (id) => void this.manage(id),
     });
@@ -47,7 +48,7 @@ export class ChatView {
       name: () => (this.chat.turns.length ? this.chat.id : ""),
     });
     const options = h("aside", { class: "side options-panel", id: "options", "aria-label": TEXT.options }, h("h2", {}, TEXT.options), this.options.element);
-    const drawers = h("div", { class: "toggles" }, drawer(this.sidebar.element, TEXT.chats), drawer(options, TEXT.options));
+    const drawers = h("div", { class: "toggles" }, this.sidebar.opener, drawer(options, TEXT.options));
     const middle = h("section", { class: "middle", "aria-label": TEXT.title }, drawers, this.scroller.element, this.scroller.toEnd, this.composer.element);
     this.element = h("div", { class: "chat" }, this.sidebar.element, middle, options);
     this.chat = store.newChat();
@@ -196,12 +197,13 @@ export class ChatView {
     const { manageChat } = await import("./manage.js");
     const chat = this.known(id);
     if (!chat) return this.list(); // another tab has removed it
-    manageChat(chat, (title) => {
+    const shown = manageChat(chat, (title) => {
       this.sayDropped(store.rename(id, title));
       const now = this.known(id);
       if (now) now.title = title;
       this.list();
     });
+    shown.addEventListener("close", () => this.sidebar.managed(id));
   }
 
   /** Show the turns of the chat. @param {number} [kept] how many of them stay as they are */
@@ -220,7 +222,7 @@ export class ChatView {
   }
 
   /** @param {string} id */
-  async forget(id) {
+  async remove(id) {
     if (!confirm(TEXT.removeAsk)) return;
     const chat = this.known(id);
     if (!chat) return this.list(); // another tab has removed it

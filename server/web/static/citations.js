@@ -30,6 +30,11 @@ const plain = (text) =>
 /** An address between angle brackets. Its own escapes stay. @param {string} url */
 const destination = (url) => url.replace(/[\s<>\\]/g, encodeURIComponent).replaceAll("&", "&amp;");
 
+/** The text of a message as Markdown. @param {any} message @returns {string} */
+export function messageText({ content }) {
+  return (content ?? []).map((/** @type {any} */ part) => part.refusal ?? withLinks(part)).join("");
+}
+
 /** Whether an annotation cites a source. @param {any} note */
 export const isCitation = (note) => note.type === "url_citation" && Boolean(note.url);
 

@@ -48,7 +48,7 @@ export function copySelection(event) {
   selected.append(range.cloneContents());
   const formulas = selected.querySelectorAll("math[data-tex]");
   if (!formulas.length) return;
-  for (const each of selected.querySelectorAll(".code-head")) each.remove();
+  for (const each of selected.querySelectorAll("button, .code-head, .turn-tools, h2.sr-only")) each.remove();
   const html = selected.innerHTML;
   for (const each of formulas) {
     const dollars = each.getAttribute("display") === "block" ? "$$" : "$";

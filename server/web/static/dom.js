@@ -48,6 +48,8 @@ export function button(label, onclick, props = {}) {
   return h("button", { type: "button", onclick, ...props }, label);
 }
 
+const PANEL_WIDTHS = ["(min-width: 48rem)", "(max-width: 72rem)"]; // where style.css moves panels
+
 /**
  * Make `panel` a drawer: where the page is too narrow to show it beside the rest, the button that is
  * returned opens it.
@@ -62,6 +64,8 @@ export function drawer(panel, label) {
   panel.addEventListener("toggle", () => {
     if (panel.matches(":popover-open")) /** @type {HTMLElement | null} */ (panel.querySelector("button, select"))?.focus();
   });
+  // Beside the rest, it would still lie above it.
+  for (const width of PANEL_WIDTHS) matchMedia(width).addEventListener("change", () => panel.hidePopover());
   return opener;
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** Views of the items of an answer: each follows the events that name its item. */
 
-import { isCitation, sources, withLinks } from "./citations.js";
+import { isCitation, messageText, sources } from "./citations.js";
 import { approvalView, callView, hostedView } from "./cards.js";
 import { direction, h } from "./dom.js";
 import { Markup, markup } from "./markup.js";
@@ -59,7 +59,7 @@ function messageView(item) {
       const parts = ended.content ?? [];
       const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
       const streamed = source;
-      source = parts.map((/** @type {any} */ part) => part.refusal ?? withLinks(part)).join("");
+      source = messageText(ended);
       if (notes.some(isCitation)) {
         text.element.replaceWith(markup(source), sources(notes));
         return;

@@ -108,7 +108,7 @@ function askForKey(refused) {
     });
     shown.addEventListener("close", () => {
       asking = null;
-      if (key() !== before) chat.sidebar.forget();
+      if (key() !== before) chat.sidebar.clearStored();
       resolve(given);
     });
     field.focus();

@@ -3,16 +3,18 @@
 
 import { ApiError, json } from "./api.js";
 import * as store from "./chats.js";
+import { messageText } from "./citations.js";
 import { button, dialog, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
 /**
  * @typedef {import("./chats.js").Chat} Chat
  * @typedef {import("./chats.js").Turn} Turn
- * @typedef {{input: any[], output: any[], error?: string}} Exchange
+ * @typedef {{input: any[], output: any[], error?: string, notes?: string[]}} Exchange
+ * `notes` say what is missing.
  */
 
-/** @param {Chat} chat @param {(title: string) => void} rename */
+/** @param {Chat} chat @param {(title: string) => void} rename @returns {HTMLDialogElement} */
 export function manageChat(chat, rename) {
   const field = h("input", { value: chat.title, maxlength: 200, required: true });
   const label = h("label", { class: "row" }, h("span", { class: "label" }, TEXT.chatTitle), field);
@@ -30,16 +32,17 @@ export function manageChat(chat, rename) {
   const files = h(
     "div",
     { class: "buttons" },
-    button(TEXT.exportMarkdown, () => void save("markdown", (all) => markdown(chat.title, all))),
+    button(TEXT.exportMarkdown, () => void save("markdown", (all) => markdown(chat.title || TEXT.untitled, all))),
     button(TEXT.exportJson, () => void save("json", (turns) => `${JSON.stringify({ title: chat.title, turns }, null, 2)}\n`)),
   );
   const shown = dialog(TEXT.manage, TEXT.close, form, files, h("p", { class: "hint" }, TEXT.exportHint), problem);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    shown.close(); // it gives the focus back to a button that a new title replaces
     rename(field.value.trim() || chat.title);
-    shown.close();
   });
   field.select();
+  return shown;
 }
 
 /** The turns in view, with their answers. @param {Chat} chat @returns {Promise<Exchange[]>} */
@@ -52,16 +55,18 @@ async function exchanges(chat) {
 /** @param {Turn} turn @returns {Promise<Exchange>} */
 async function exchange(turn) {
   const { input, error } = turn;
-  return { input, output: turn.output ?? (await outputOf(turn)), ...(error && { error }) };
+  const output = turn.output ?? (await outputOf(turn));
+  const notes = [...(turn.shortened ? [TEXT.shortened] : []), ...(output ? [] : [TEXT.expired])];
+  return { input, output: output ?? [], ...(error && { error }), ...(notes.length && { notes }) };
 }
 
-/** @param {Turn} turn @returns {Promise<any[]>} */
+/** What the answer has; null if it is no longer stored. @param {Turn} turn @returns {Promise<any[] | null>} */
 async function outputOf({ response }) {
   if (!response) return [];
   try {
     return (await json(`v1/responses/${response}`)).output;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404) return []; // it is no longer stored
+    if (error instanceof ApiError && error.status === 404) return null;
     throw error;
   }
 }
@@ -69,10 +74,12 @@ async function outputOf({ response }) {
 /** @param {string} title @param {Exchange[]} all */
 function markdown(title, all) {
   const parts = [`# ${title}`];
-  for (const { input, output, error } of all) {
+  for (const { input, output, error, notes = [] } of all) {
     parts.push(`## ${TEXT.you}`, store.textOf(input));
-    const answer = store.textOf(output.filter(({ type }) => type === "message")) || error;
+    const messages = output.filter(({ type, phase }) => type === "message" && phase !== "commentary");
+    const answer = messages.map(messageText).join("\n\n") || error;
     if (answer) parts.push(`## ${TEXT.answer}`, answer);
+    parts.push(...notes.map((note) => `*${note}*`));
   }
   return `${parts.join("\n\n")}\n`;
 }

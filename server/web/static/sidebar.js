@@ -3,7 +3,7 @@
 
 import { ApiError } from "./api.js";
 import * as store from "./chats.js";
-import { button, direction, h } from "./dom.js";
+import { button, direction, drawer, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
 /**
@@ -12,7 +12,8 @@ import { TEXT } from "./text.js";
  * @typedef {{
  *   open: (id?: string) => void,
  *   opened: (entry: Entry) => Promise<void>,
- *   forget: (id: string) => void,
+ *   remove: (id: string) => void,
+ *   leave: () => void,
  *   removeStored: (entry: Entry) => Promise<boolean>,
  *   manage: (id: string) => void,
  * }} Actions
@@ -27,7 +28,7 @@ function isFound({ title, turns }, sought) {
 }
 
 export class Sidebar {
-  /** @param {Actions} actions `opened` opens an entry of the server's list */
+  /** @param {Actions} actions `opened` opens an entry of the server's list; `leave` moves the focus away */
   constructor(actions) {
     this.actions = actions;
     this.search = h("input", { type: "search", placeholder: TEXT.search, "aria-label": TEXT.search, hidden: true });
@@ -60,6 +61,7 @@ export class Sidebar {
       this.list,
       details,
     );
+    this.opener = drawer(this.element, TEXT.chats);
   }
 
   /** @param {Chat} current @param {Set<string>} running the ids of the chats with answers that are coming */
@@ -72,17 +74,39 @@ export class Sidebar {
     const entries = all.filter((chat) => isFound(chat, sought)).map(({ id, title: named }) => {
       const isCurrent = id === current.id ? "true" : null;
       const title = named || TEXT.untitled;
-      const open = button(title, () => this.actions.open(id), { class: "chat-link", "aria-current": isCurrent, dir: direction(title) });
+      const open = button(title, () => this.actions.open(id), { class: "chat-link", "data-key": `open ${id}`, "aria-current": isCurrent, dir: direction(title) });
       const label = `${TEXT.remove}: ${title}`;
       const mark = running.has(id) ? h("span", { class: "state", role: "img", "aria-label": TEXT.answering }, "●") : null;
-      const more = button("⋯", () => this.actions.manage(id), { class: "quiet", "aria-label": `${TEXT.manage}: ${title}` });
-      return h("li", {}, open, mark, more, button("×", () => this.actions.forget(id), { class: "quiet", "aria-label": label }));
+      const more = button("⋯", () => this.actions.manage(id), { class: "quiet", "data-key": `manage ${id}`, "aria-label": `${TEXT.manage}: ${title}` });
+      const remove = button("×", () => this.actions.remove(id), { class: "quiet", "data-key": `remove ${id}`, "aria-label": label });
+      return h("li", {}, open, mark, h("span", { class: "row-tools" }, more, remove));
     });
-    this.list.replaceChildren(...entries);
+    this.replace(entries);
+  }
+
+  /** Replace the rows. The focus stays where it was. @param {Node[]} rows */
+  replace(rows) {
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const key = this.list.contains(focused) ? focused.dataset.key : "";
+    this.list.replaceChildren(...rows);
+    if (!key) return;
+    this.find(key)?.focus({ preventScroll: true });
+    if (!this.find(key)) this.actions.leave();
+  }
+
+  /** @param {string} key what a button does, and the id of its chat */
+  find(key) {
+    return [...this.list.querySelectorAll("button")].find(({ dataset }) => dataset.key === key);
+  }
+
+  /** The dialog of a chat has closed. @param {string} id */
+  managed(id) {
+    // What is not in view takes no focus: either the list is, or what opens it.
+    for (const each of [this.opener, this.find(`manage ${id}`)]) each?.focus();
   }
 
   /** Another key is used: it must not show what an earlier one has stored. */
-  forget() {
+  clearStored() {
     this.source = null;
     this.stored.replaceChildren();
     this.details.open = false;
@@ -139,7 +163,7 @@ export class Sidebar {
       "li",
       {},
       button(entry.title, () => void open(), { class: "chat-link", title: time, dir: direction(entry.title) }),
-      button("×", () => void remove(), { class: "quiet", "aria-label": label }),
+      h("span", { class: "row-tools" }, button("×", () => void remove(), { class: "quiet", "aria-label": label })),
     );
     return row;
   }

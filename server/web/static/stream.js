@@ -42,7 +42,7 @@ export async function* answerEvents(turn, before, { signal, resumed, onlost }) {
       if (signal.aborted || !turn.background || !turn.response || !isAway(error)) throw error;
     }
     onlost();
-    await online(pause, signal);
+    await pauseOrOnline(pause, signal);
     const after = sequence < 0 ? "" : `&starting_after=${sequence}`;
     path = `v1/responses/${turn.response}?stream=true${after}`;
   }
@@ -66,7 +66,7 @@ async function* oneStream(turn, before, signal, resumed) {
 }
 
 /** Wait, at most until the browser has a connection again. @param {number} milliseconds @param {AbortSignal} signal */
-function online(milliseconds, signal) {
+function pauseOrOnline(milliseconds, signal) {
   const over = AbortSignal.any([signal, AbortSignal.timeout(milliseconds)]);
   return new Promise((resolve) => {
     over.addEventListener("abort", resolve);

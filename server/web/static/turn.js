@@ -20,6 +20,8 @@ const LOOK_AGAIN = 1000; // milliseconds after which an answer of another tab is
  * @typedef {import("./chat.js").ChatView} ChatView
  */
 
+document.addEventListener("copy", copySelection); // a selection may begin outside of the turns
+
 /** Show a new turn, and send its request. @param {ChatView} view @param {Turn} turn */
 export function startTurn(view, turn) {
   const shown = placeTurn(view, turn);
@@ -80,7 +82,6 @@ function placeTurn(view, turn, running) {
   const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, hint, answer.element);
   const copy = copyButton(() => answer.markdown, answer.items, { "aria-label": TEXT.copyAnswer });
   element.append(tools(view, turn, asked.edit, copy));
-  element.addEventListener("copy", copySelection);
   view.turns.append(element);
   return answer;
 }
