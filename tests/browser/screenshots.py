@@ -59,7 +59,7 @@ def take(folder: Path) -> None:
         for each in requests:
             each.start()
         page.get_by_role("link", name="Load").click()
-        page.locator("svg.plot").nth(1).wait_for()
+        page.locator("svg.plot:visible").nth(1).wait_for()
         for number in range(6):
             page.evaluate(SLOW, number)
             page.wait_for_timeout(3000)
