@@ -137,7 +137,7 @@ def variable(name: str) -> str:
 
 
 def unknown_variables(environment: Iterable[str]) -> list[str]:
-    """The names in it that begin as those of options, and are none."""
+    """The names that have the prefix of options, and are no options."""
     known = {variable(name) for name in Settings.model_fields}
     prefix = Settings.model_config["env_prefix"]
     return sorted(

@@ -14,8 +14,8 @@ class RequestEnded:
 
     route: the path with the names of its parameters, None if it matched none. method: as the client
     sent it, `WEBSOCKET` for a WebSocket. status: None if it was not answered, 101 for a WebSocket
-    that was accepted. error: the code of the error that answered it, None for an answer that is
-    none, or has none.
+    that was accepted. error: the code of the error that answered it; None if no error did, or one
+    without a code.
     """
 
     route: str | None

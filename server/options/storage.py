@@ -1,13 +1,13 @@
 """The options of `serve` about what is stored: responses, their encryption, uploaded files."""
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 from platformdirs import user_data_path
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from server.options.values import Keys, folder
+from server.options.values import NOT_EMPTY, Keys
 
 _MEMORY = "memory"
 """The value of `store` for a store in this process's memory."""
@@ -47,7 +47,7 @@ class StorageOptions(BaseSettings):
         "stored with the responses",
         repr=False,
     )
-    files: str | None = Field(
+    files: Annotated[str, NOT_EMPTY] | None = Field(
         None,
         description="folder for the content of uploaded files, which gateways that share a "
         "database share too; default: a folder in the user's data folder, a temporary one with "
@@ -71,11 +71,6 @@ class StorageOptions(BaseSettings):
 
             parse_url(value)
         return value
-
-    @field_validator("files", mode="before")
-    @classmethod
-    def _named_folder(cls, value: object) -> object:
-        return folder(value)
 
     @field_validator("encryption_key")
     @classmethod

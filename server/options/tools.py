@@ -2,15 +2,15 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
 from server.options.values import (
     NO_TOOLS,
+    NOT_EMPTY,
     Several,
-    folder,
     is_web_url,
     timeouts,
     tool_names,
@@ -82,7 +82,7 @@ class ToolOptions(BaseSettings):
     python_sandbox_key: str | None = Field(
         None, description="key of the service at --python-sandbox URL", repr=False
     )
-    python_folder: Path | None = Field(
+    python_folder: Annotated[Path, NOT_EMPTY] | None = Field(
         None,
         description="folder of the files of Python sessions on this machine; default: one in the "
         "user's data folder, for root /var/lib/gpt-oss-server/python",
@@ -126,11 +126,6 @@ class ToolOptions(BaseSettings):
 
             check(name.partition(".")[0] for name in names)  # mcp.LABEL is one of mcp
         return value
-
-    @field_validator("python_folder", mode="before")
-    @classmethod
-    def _named_folder_of_sessions(cls, value: object) -> object:
-        return folder(value)
 
     @field_validator("mcp")
     @classmethod

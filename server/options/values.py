@@ -23,13 +23,6 @@ _JSON_ARRAY = re.compile(r'\[\s*["\]]')
 """How one begins. An IPv6 address, which may be an item, begins with `[`, too."""
 
 
-def folder(value: object) -> object:
-    """The name of a folder. Raises ValueError for none: it would be the current folder."""
-    if value == "":
-        raise ValueError("expected the name of a folder")
-    return value
-
-
 def tool_names(value: str | None) -> tuple[str, ...] | None:
     """The names in `hosted_tools`; None for all tools."""
     if value is None:
@@ -129,6 +122,12 @@ def items(text: str) -> tuple[str, ...]:
     return tuple(values)
 
 
+def _not_empty(value: object) -> object:
+    if value == "":
+        raise ValueError("expected the name of a folder")
+    return value
+
+
 def _split(value: object) -> object:
     """The items of a variable. The values of flags come as a list, and may contain commas."""
     return items(value) if isinstance(value, str) else value
@@ -144,4 +143,7 @@ Several = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 """The type of a repeatable option."""
 
 Keys = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_keys)]
-"""The same for keys. A variable without any is a mistake, which must not do without them."""
+"""The same for keys. A variable that is set without a key is refused: nothing would need one."""
+
+NOT_EMPTY = BeforeValidator(_not_empty)
+"""Refuses an empty name of a folder, which would be the current folder."""

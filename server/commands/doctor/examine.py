@@ -71,7 +71,7 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
 
 
 def _variables_check() -> Check:
-    """Whether all variables that are named as options are are options."""
+    """Whether each variable with the prefix of options is one."""
     unknown = unknown_variables(os.environ)
     if unknown:
         fact = f"not options, and ignored: {', '.join(unknown)}"

@@ -427,11 +427,17 @@ async def opened(sandbox: ProcessSandbox) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_root_that_is_repaired_is_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def started_on_a_file(root: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessSandbox:
+    """A sandbox whose root is a file, which it tries again and again."""
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     await asyncio.to_thread(root.touch)
     sandbox = ProcessSandbox(root)
     await sandbox.start()
+    return sandbox
+
+
+async def test_a_root_that_is_repaired_is_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = await started_on_a_file(root, monkeypatch)
     assert "cannot be made" in (sandbox.problem or "")
     await asyncio.to_thread(root.unlink)
     await opened(sandbox)
@@ -458,10 +464,7 @@ async def test_a_first_process_that_fails_is_started_again(
 async def test_while_a_process_is_tried_again_the_problem_stays(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
-    await asyncio.to_thread(root.touch)
-    sandbox = ProcessSandbox(root)
-    await sandbox.start()
+    sandbox = await started_on_a_file(root, monkeypatch)
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def start_ahead() -> None:
@@ -480,10 +483,7 @@ async def test_while_a_process_is_tried_again_the_problem_stays(
 async def test_a_sandbox_that_is_stopped_does_not_try_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
-    await asyncio.to_thread(root.touch)
-    sandbox = ProcessSandbox(root)
-    await sandbox.start()
+    sandbox = await started_on_a_file(root, monkeypatch)
     await sandbox.stop()
     assert sandbox._retrying is not None
     assert sandbox._retrying.done()
