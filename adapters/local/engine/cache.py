@@ -5,7 +5,7 @@ therefore disables sharing for gpt-oss. Here sliding layers store full pages and
 window. This takes more memory, and a repeated prompt is not computed again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from typing import Any
@@ -13,13 +13,47 @@ from typing import Any
 import torch
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
+    FULL_ATTENTION,
     SLIDING_ATTENTION,
     FullAttentionCacheAllocator,
 )
 
 
-class WindowPages(FullAttentionCacheAllocator):
-    """Full pages for sliding layers; reads the last window only."""
+class SharedPages(FullAttentionCacheAllocator):
+    """Full pages, which are evicted one by one: those first that were not used for longest."""
+
+    def free_blocks(self, request_id: str, no_cache: bool = False) -> None:
+        """Release the pages of a request, the last one first.
+
+        A prefix is found up to the first page that is missing, so that its last page has to be
+        evicted before the others.
+        """
+        pages = self.block_table.get(request_id)
+        if pages is not None:
+            self.block_table[request_id] = pages[::-1]
+        super().free_blocks(request_id, no_cache)
+
+    def missing_pages(self, request_id: str, past_length: int, query_length: int) -> int:
+        """How many more free pages a request needs for its next `query_length` tokens."""
+        needed = self.needs_new_blocks(request_id, past_length, query_length)
+        return max(0, int(needed) - self.pool.count_free_blocks(self.index))
+
+    @property
+    def unused_pages(self) -> int:
+        """The number of pages that no request uses, and that the next ones may share."""
+        return len(self.ledger.cached_blocks)
+
+    def evict(self, count: int) -> None:
+        """Free up to `count` unused pages."""
+        pages = [*islice(self.ledger.cached_blocks, count)]
+        for page in pages:
+            self.ledger.acquire(page)
+            self.ledger.release(page, no_cache=True)
+        self.pool.free_blocks(self.index, pages)
+
+
+class WindowPages(SharedPages):
+    """Pages of sliding layers, of which only the last window is read."""
 
     supports_block_table = False
     layer_type = SLIDING_ATTENTION
@@ -43,43 +77,14 @@ class WindowPages(FullAttentionCacheAllocator):
 
 @contextmanager
 def sharing_allocators() -> Iterator[None]:
-    """A context in which new caches use `WindowPages` for sliding layers."""
+    """A context in which new caches have the allocators of this module."""
     allocators: dict[str, Any] = paged.ATTN_TYPE_TO_ALLOCATOR
-    original = allocators[SLIDING_ATTENTION]
-    allocators[SLIDING_ATTENTION] = WindowPages
+    original = dict(allocators)
+    allocators.update({FULL_ATTENTION: SharedPages, SLIDING_ATTENTION: WindowPages})
     try:
         yield
     finally:
-        allocators[SLIDING_ATTENTION] = original
-
-
-def report_cached_prefixes(cache: Any, report: Callable[[str, int], None]) -> None:
-    """Call `report` with the key of a request and the number of its prompt tokens in the cache."""
-    search = cache.search_prefix_match
-
-    def search_and_report(request_id: str, prompt_ids: list[int]) -> int:
-        tokens: int = search(request_id, prompt_ids)
-        if tokens:
-            report(request_id, tokens)
-        return tokens
-
-    cache.search_prefix_match = search_and_report
-
-
-def share_pages_of_finished_requests(cache: Any) -> None:
-    """Let requests reuse the pages that the last step of another request completed.
-
-    transformers ignores them. If a request ends with its first token, these are up to 4,096 tokens.
-    """
-
-    def mark_complete_blocks(state: Any, complete_blocks: dict[str, int]) -> None:
-        if not complete_blocks:  # most steps; the list of all tokens takes a millisecond
-            return
-        token_ids = state.initial_tokens + state.generated_tokens
-        for name, count in complete_blocks.items():
-            cache.cache_allocators[name].mark_complete_blocks(state.request_id, token_ids, count)
-
-    cache.mark_complete_blocks = mark_complete_blocks
+        allocators.update(original)
 
 
 def admit_after_cancellations(scheduler: Any) -> None:

@@ -27,13 +27,16 @@ from adapters.local.engine.cache import (
     compute_on_one_stream,
     keep_tokens_on_host,
     longest_request,
-    report_cached_prefixes,
-    share_pages_of_finished_requests,
     sharing_allocators,
 )
 from adapters.local.engine.chunks import ChunkSize, bound_chunks
 from adapters.local.engine.decode_graphs import DecodeGraphs, capture_on, wanted
 from adapters.local.engine.forced import append_after_update, split_decoding_requests
+from adapters.local.engine.prefix_cache import (
+    evict_as_needed,
+    report_cached_prefixes,
+    share_pages_of_finished_requests,
+)
 from adapters.local.engine.recovery import end_batch
 from adapters.local.engine.step_threads import StepThreads
 from adapters.local.engine.warmup import explain, run_step, warm_up
@@ -100,6 +103,7 @@ class Engine:
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         report_cached_prefixes(processor.cache, self._set_cached_tokens)
         share_pages_of_finished_requests(processor.cache)
+        evict_as_needed(processor.cache, processor.scheduler)
         admit_after_cancellations(processor.scheduler)
         split_decoding_requests(processor.scheduler)
         append_after_update(processor, self._step.take_runs)

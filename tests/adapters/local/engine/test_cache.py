@@ -7,21 +7,18 @@ import torch
 from transformers import GptOssConfig
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
-    SLIDING_ATTENTION,
     FullAttentionCacheAllocator,
-    SlidingAttentionCacheAllocator,
 )
 from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
 from adapters.base import BackendConfig, GenerationRequest
 from adapters.local.backend import LocalBackend
 from adapters.local.engine.cache import (
+    SharedPages,
     WindowPages,
     keep_tokens_on_host,
     longest_request,
     read_indices,
-    report_cached_prefixes,
-    share_pages_of_finished_requests,
     sharing_allocators,
 )
 
@@ -50,22 +47,11 @@ def test_the_longest_request_fills_every_sector(cache: SimpleNamespace, tokens: 
     assert longest_request(cache) == tokens
 
 
-def test_transformers_own_allocator_is_back_afterwards() -> None:
-    def registered() -> object:
-        return paged.ATTN_TYPE_TO_ALLOCATOR[SLIDING_ATTENTION]
-
+def test_transformers_own_allocators_are_back_afterwards() -> None:
+    original = dict(paged.ATTN_TYPE_TO_ALLOCATOR)
     with sharing_allocators():
-        assert registered() is WindowPages
-    assert registered() is SlidingAttentionCacheAllocator
-
-
-def test_matched_prefixes_are_reported_with_their_length() -> None:
-    found: list[tuple[str, int]] = []
-    cache = SimpleNamespace(search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2)
-    report_cached_prefixes(cache, lambda *match: found.append(match))
-    assert cache.search_prefix_match("a", [1, 2, 3]) == 2
-    assert cache.search_prefix_match("b", [1]) == 0
-    assert found == [("a", 2)]
+        assert {*paged.ATTN_TYPE_TO_ALLOCATOR.values()} == {SharedPages, WindowPages}
+    assert original == paged.ATTN_TYPE_TO_ALLOCATOR
 
 
 @pytest.mark.parametrize("page", [1, 16, 32])
@@ -129,24 +115,3 @@ async def test_steps_are_computed_where_their_inputs_are_written(
         assert [chunk async for chunk in backend.generate(asked)]
     finally:
         await backend.stop()
-
-
-def test_tokens_are_listed_only_where_a_page_is_complete() -> None:
-    """To list the tokens of a long request takes longer than to choose one."""
-
-    class Tokens(list[int]):
-        lists = 0
-
-        def __add__(self, other: Any) -> Any:
-            Tokens.lists += 1
-            return super().__add__(other)
-
-    marked: list[tuple[str, list[int], int]] = []
-    pages = SimpleNamespace(mark_complete_blocks=lambda *arguments: marked.append(arguments))
-    cache = SimpleNamespace(cache_allocators={"full": pages})
-    share_pages_of_finished_requests(cache)
-    state = SimpleNamespace(request_id="r", initial_tokens=Tokens([1, 2]), generated_tokens=[3])
-    cache.mark_complete_blocks(state, {})
-    assert (Tokens.lists, marked) == (0, [])
-    cache.mark_complete_blocks(state, {"full": 1})
-    assert marked == [("r", [1, 2, 3], 1)]
