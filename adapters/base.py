@@ -76,6 +76,8 @@ class GenerationRequest:
     likely tokens.
     grammar: llguidance Lark text over token ids that constrains every sampled token, or None.
     affinity: requests with equal affinity share a prefix of the prompt; a pool may route by it.
+    cache_salt: only requests with equal salts share cached tokens of their prompts; None is a value
+    like others. Engines whose cache knows no salts ignore it.
     priority: lower numbers are served earlier; engines without priorities ignore it.
     """
 
@@ -89,6 +91,7 @@ class GenerationRequest:
     logprobs: int | None = None
     grammar: str | None = None
     affinity: str | None = None
+    cache_salt: str | None = None
     priority: int = 0
 
     def after(self, tokens: tuple[int, ...], *, max_tokens: int) -> "GenerationRequest":
