@@ -7,6 +7,7 @@ from typing import Literal
 
 from starlette.datastructures import QueryParams
 
+from server.schemas.base import MAX_METADATA
 from server.schemas.fields import digits, invalid
 from server.store.lists import ListQuery
 
@@ -57,14 +58,20 @@ def read_filter(query: QueryParams, name: str) -> str | None:
 
 
 def read_metadata(query: QueryParams) -> dict[str, str]:
-    """The query's `metadata[KEY]=VALUE`. Raises InvalidRequest as `read_filter` does."""
-    return {
+    """The query's `metadata[KEY]=VALUE`.
+
+    Raises InvalidRequest as `read_filter` does, and for more keys than an object can have.
+    """
+    labels = {
         _storable("metadata", name.removeprefix("metadata[").removesuffix("]")): _storable(
             name, value
         )
         for name, value in query.multi_items()
         if name.startswith("metadata[") and name.endswith("]")
     }
+    if len(labels) > MAX_METADATA:
+        raise invalid("metadata", f"expected at most {MAX_METADATA} keys")
+    return labels
 
 
 def _storable(param: str, text: str) -> str:

@@ -29,7 +29,7 @@ STORED_CHAT = (
     Query(
         "metadata",
         "Only completions with these labels: `metadata[KEY]=VALUE`.",
-        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": 16},
     ),
 )
 

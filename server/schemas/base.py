@@ -69,14 +69,17 @@ def _without_nul(text: str) -> str:
     return text
 
 
+MAX_METADATA = 16
+"""The most labels of a stored object."""
+
 Metadata = Annotated[
     dict[
         Annotated[Label, Field(max_length=64), AfterValidator(_without_nul)],
         Annotated[Label, Field(max_length=512), AfterValidator(_without_nul)],
     ],
-    at_most(16),
+    at_most(MAX_METADATA),
 ]
-"""Labels of a stored object: at most 16. U+0000 is refused, as PostgreSQL cannot store it."""
+"""Labels of a stored object. U+0000 is refused, as PostgreSQL cannot store it."""
 
 
 class WireModel(BaseModel):

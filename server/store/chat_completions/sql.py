@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Select, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.store import codec, rows
@@ -174,10 +174,10 @@ def _matches(model: str | None, metadata: Mapping[str, str]) -> Iterator[ColumnE
     columns = chat_completions.c
     if model is not None:
         yield columns.model == model
-    for key, value in metadata.items():
-        label = select(chat_metadata.c.key).where(
-            chat_metadata.c.completion_id == columns.id,
-            chat_metadata.c.key == key,
-            chat_metadata.c.value == value,
+    if metadata:
+        # One subquery for all labels: PostgreSQL would take seconds to plan one for each.
+        label = tuple_(chat_metadata.c.key, chat_metadata.c.value)
+        count = select(func.count()).where(
+            chat_metadata.c.completion_id == columns.id, label.in_(metadata.items())
         )
-        yield label.exists()
+        yield count.correlate(chat_completions).scalar_subquery() == len(metadata)

@@ -40,6 +40,14 @@ def test_model_and_metadata_are_filters() -> None:
     assert read_filter(QueryParams(), "model") is None
 
 
+def test_more_labels_than_an_object_can_have_are_refused() -> None:
+    pairs = [(f"metadata[{n}]", "x") for n in range(17)]
+    assert len(read_metadata(QueryParams([*pairs[:16], *pairs[:16]]))) == 16
+    with pytest.raises(InvalidRequest) as refused:
+        read_metadata(QueryParams(pairs))
+    assert refused.value.param == "metadata"
+
+
 def test_text_that_postgresql_cannot_hold_is_refused() -> None:
     with pytest.raises(InvalidRequest) as model:
         read_filter(QueryParams({"model": "m\0"}), "model")
