@@ -6,8 +6,9 @@ communication. A request without an affinity goes to the engine with the fewest 
 
 Failover: if an engine fails before the first token, or does not support the request, the request
 goes to another engine. If all engines failed, those that could not be reached are tried again after
-a short pause, and once more after a longer one, unless they are down. After the first token a
-failure ends the request, since sampled tokens cannot be withdrawn.
+a short pause, and once more after a longer one, unless they are down. A request that two engines
+failed though they were reached goes to no third one: it may be what makes them fail. After the
+first token a failure ends the request, since sampled tokens cannot be withdrawn.
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
 circuit is open; after a while one request tries again, and after a passed health check any). While
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 _AFFINITY_SLACK = 8
 # Seconds before engines that could not be reached are tried again.
 _PAUSES = (0.2, 1.0)
+# How many engines may fail with a request, since one that makes an engine end would end them all.
+_MAX_FAULTS = 2
 # An engine raises these where another one may have more.
 _UNSUITED = (ContextTooLong, Unsupported)
 
@@ -238,7 +241,8 @@ class Pool:
         untried = list(candidates)
         tickets: dict[Member, int] = {}
         failure: BackendError | None = None
-        while untried:
+        faults = 0
+        while untried and faults < _MAX_FAULTS:
             member = choose(untried, request)
             untried.remove(member)
             sampled = False
@@ -258,6 +262,7 @@ class Pool:
                     failure = error
                 if not isinstance(error, Unreached):
                     candidates.remove(member)
+                faults += _is_fault(error)
             untried = untried or await self._again(candidates, pauses)
         raise failure or BackendFailed(f"the {self._name} backend is not running")
 
@@ -343,6 +348,11 @@ async def _cancel(waiting: asyncio.Future[Any]) -> None:
     waiting.cancelled() or waiting.exception()  # else it counts as never looked at
     if cancelled is not None:
         raise cancelled
+
+
+def _is_fault(error: BackendError) -> bool:
+    """Whether the request may have made the engine fail."""
+    return isinstance(error, BackendFailed) and not isinstance(error, (Unreached, Mismatch))
 
 
 def choose(members: Sequence[Member], request: GenerationRequest) -> Member:

@@ -497,6 +497,27 @@ async def test_requests_are_taken_while_engines_that_fail_them_are_healthy() -> 
         assert await sample(pool, ask("good")) == [LAST]
 
 
+async def test_a_request_that_two_engines_failed_reaches_no_other() -> None:
+    engines = [Engine() for _ in range(4)]
+    async with pooled(*engines) as pool:
+        for engine in engines:
+            engine.fault = EngineFault("the engine answered 500")
+        with pytest.raises(EngineFault, match="500"):
+            await sample(pool, ask("bad"))
+    assert sum(len(engine.asked) for engine in engines) == 2
+
+
+async def test_engines_that_were_not_reached_or_expect_another_model_do_not_count() -> None:
+    engines = [Engine() for _ in range(4)]
+    faults = [EngineFault("500"), Unreached("ConnectTimeout"), Mismatch("404"), Overloaded("full")]
+    async with pooled(*engines) as pool:
+        for engine, fault in zip(engines, faults, strict=True):
+            engine.fault = fault
+        with pytest.raises(BackendError):
+            await sample(pool, ask("bad"))
+    assert all(engine.asked for engine in engines)
+
+
 async def test_an_engine_that_passes_a_health_check_is_used_again() -> None:
     failing, well = Engine(), Engine()
     async with pooled(failing, well) as pool:
