@@ -59,7 +59,7 @@ MAX_LISTED = 64
 """Elements of an array of names, such as `include`."""
 
 MAX_BIASES = 1024
-"""Entries of `logit_bias`: as many as vLLM 0.32 has room for on a GPU. More would end its engine."""
+"""Entries of `logit_bias`: what vLLM 0.32 has room for on a GPU. More would end its engine."""
 
 MAX_IDS = 1 << 18
 """Token ids that `/tokenize` returns and `/detokenize` accepts: two contexts."""
