@@ -93,7 +93,8 @@ async def delete_response(request: Request, response_id: str) -> Response:
     context = context_of(request)
     if not await context.store.delete(owner, response_id):
         raise _not_found(response_id)
-    await _cancel(context, response_id)
+    if run := context.gateway.runs.find(response_id):
+        run.cancel()
     return json_response({"id": response_id, "object": "response", "deleted": True})
 
 

@@ -16,6 +16,7 @@ from server.store.responses.base import StoredResponse
 from server.store.tables import INPUT, conversation_items, items, responses, runs
 
 _MOST_SMALL = 500  # rows that are looked through in half a millisecond
+_MOST_PRUNED = 50  # responses that one transaction removes, each in a millisecond
 
 _Items = tuple[StoredItem, ...]
 
@@ -93,9 +94,12 @@ def _history_input_output(chain: Chain) -> tuple[_Items, ...]:
 
 
 async def prune(connection: AsyncConnection, response_id: str) -> None:
-    """Remove a deleted response without continuations, and then its deleted predecessors."""
-    link: str | None = response_id
-    while link is not None:
+    """Remove a deleted response without continuations, and then its deleted predecessors.
+
+    Of many predecessors the earliest are left to the sweep: other writers wait for this one.
+    """
+    link = response_id
+    for _ in range(_MOST_PRUNED):
         # PostgreSQL waits here for those who continue it now, so that the next statement sees what
         # they insert. Otherwise it would delete the row, and fail at the reference to it.
         locked = select(responses.c.id).where(responses.c.id == link, responses.c.deleted)
@@ -107,7 +111,9 @@ async def prune(connection: AsyncConnection, response_id: str) -> None:
             .returning(responses.c.previous_id)
         )
         row = removed.first()
-        link = None if row is None else row.previous_id
+        if row is None or row.previous_id is None:
+            return
+        link = row.previous_id
 
 
 def is_prunable() -> tuple[Any, ...]:

@@ -172,7 +172,10 @@ class SqlStore:
         self._signals.notify(response_id)
 
     async def end(self, stored: StoredResponse, ledger: Sequence[Event]) -> None:
-        """Store the response and its output, and replace its events by fewer, larger batches."""
+        """Store the response and its output, and replace its events by fewer, larger batches.
+
+        Of one that was deleted while it was made nothing is left.
+        """
         last = await _last_rows(stored, ledger)
         conversation = stored.conversation_id
         added = stored.conversation_items if conversation else ()
@@ -185,11 +188,11 @@ class SqlStore:
                     return
                 raise RunLost(stored.id)
             values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
-            await connection.execute(
-                update(responses).where(responses.c.id == stored.id).values(values)
-            )
-            await connection.execute(delete(events).where(events.c.response_id == stored.id))
-            await self._finish(connection, last)
+            own = (responses.c.id == stored.id) & ~responses.c.deleted
+            if (await connection.execute(update(responses).where(own).values(values))).rowcount:
+                await self._finish(connection, stored.id, last)
+            else:
+                await chains.prune(connection, stored.id)
             if conversation and added_rows:
                 await self.conversations.add_within(
                     connection, stored.owner, conversation, added_rows, stored.tool_state
@@ -271,14 +274,17 @@ class SqlStore:
 
     async def delete(self, owner: str, response_id: str) -> bool:
         """Mark the response as deleted; its items stay while others continue it."""
+        found = select(responses.c.id).where(_is(owner, response_id))
         async with self.database.writing() as connection:
+            # The run before the response, as at its end: else each could wait for the other.
+            await self._cancel(connection, runs.c.response_id.in_(found))
             marked = await connection.execute(
                 update(responses).where(_is(owner, response_id)).values(deleted=True)
             )
             if marked.rowcount == 0:
                 return False
             await chains.prune(connection, response_id)
-        await self.cancel(response_id)
+        self._signals.notify(CANCELS)
         return True
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
@@ -311,13 +317,7 @@ class SqlStore:
     async def cancel(self, response_id: str) -> None:
         """Mark the run, of whichever gateway, and notify."""
         async with self.database.writing() as connection:
-            marked = await connection.execute(
-                update(runs)
-                .where(runs.c.response_id == rows.key(response_id))
-                .values(cancelled=True)
-            )
-            if marked.rowcount:
-                await self._notify(connection, CANCELS)
+            await self._cancel(connection, runs.c.response_id == rows.key(response_id))
         self._signals.notify(CANCELS)
 
     async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
@@ -418,9 +418,15 @@ class SqlStore:
             raise PreviousNotFound(row["previous_id"]) from error
         await rows.insert_all(connection, items, input_rows)
 
-    async def _finish(self, connection: AsyncConnection, last: _LastRows) -> None:
+    async def _finish(self, connection: AsyncConnection, response_id: str, last: _LastRows) -> None:
+        await connection.execute(delete(events).where(events.c.response_id == response_id))
         await rows.insert_all(connection, items, last.output)
         await rows.insert_all(connection, events, last.batches)
+
+    async def _cancel(self, connection: AsyncConnection, which: ColumnElement[bool]) -> None:
+        marked = await connection.execute(update(runs).where(which).values(cancelled=True))
+        if marked.rowcount:
+            await self._notify(connection, CANCELS)
 
     async def _has_ended(self, connection: AsyncConnection, response_id: str, body: str) -> bool:
         """Whether an earlier call of `end` was committed, but its acknowledgement was lost."""

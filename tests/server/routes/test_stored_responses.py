@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from openai.types.responses import Response
@@ -298,6 +299,20 @@ async def test_a_response_that_is_deleted_while_it_is_made_is_cancelled(
         await app.backend.until_running(0)
         await app.until_idle()
         assert (await get(app, queued["id"])).status_code == 404
+
+
+async def test_a_deletion_is_one_transaction(
+    open_app: OpenApp, new_store: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = new_store()
+    await store.start()
+    async with open_app(ANSWER, store=store) as app:
+        response = await create(app)
+        writing = Mock(wraps=store.database.writing)
+        monkeypatch.setattr(store.database, "writing", writing)
+        assert (await app.client.delete(f"/v1/responses/{response['id']}")).status_code == 200
+    assert writing.call_count == 1
+    await store.stop()
 
 
 async def test_input_items_are_those_that_the_response_was_made_from(

@@ -149,6 +149,36 @@ async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
     assert await second.get("a", "one") is None
 
 
+async def test_nothing_is_left_of_a_response_that_was_deleted_while_it_was_made(
+    database: Database,
+) -> None:
+    store = await database.open()
+    one = turn("one")
+    await put(store, one)
+    await store.begin(running("two", previous=one))
+    await store.append("two", numbered(0))
+    for name in ("one", "two"):
+        await store.delete("a", name)
+    await store.end(turn("two", previous=one, status="cancelled"), numbered(0, 1))
+    for table in ("responses", "items", "events", "runs"):
+        assert await _rows(store, table) == 0
+
+
+async def test_a_response_is_deleted_and_cancelled_in_one_transaction(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    await store.begin(running("one"))
+    writing = Mock(wraps=store.database.writing)
+    monkeypatch.setattr(store.database, "writing", writing)
+    assert not await store.delete("b", "one")
+    assert await store.cancelled() == frozenset()
+    writing.reset_mock()
+    assert await store.delete("a", "one")
+    assert await store.cancelled() == {"one"}
+    assert writing.call_count == 1
+
+
 async def test_a_run_is_taken_over_beside_one_that_cannot_be_read(database: Database) -> None:
     first, second = await database.open(), await database.open()
     for name in ("one", "two"):
