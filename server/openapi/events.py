@@ -157,8 +157,9 @@ class CustomToolCallDoneEvent(InItem):
 class ErrorEvent(TypedDict):
     """The response failed; `response.failed` follows.
 
-    Where the store of a response that is followed is lost, nothing follows, and there is no
-    number: the response itself goes on.
+    Where the store of a response that is followed is lost, nothing follows: the response itself
+    goes on. Nothing follows either where that response was deleted. The number is then that of the
+    event before, after which a client can resume; without one there is none.
     """
 
     type: Literal["error"]

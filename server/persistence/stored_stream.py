@@ -1,9 +1,10 @@
 """Reads stored responses while they are made: their current state, and their events."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any
 
+from server.errors import NotFound
 from server.generation.runs import Runs, WireEvent
 from server.outbound.responses.failure import error_event
 from server.outbound.responses.fold import TERMINAL_EVENTS, fold
@@ -47,9 +48,10 @@ async def wait_until_ended(store: Store, runs: Runs, owner: str, response_id: st
     if run := runs.find(response_id):
         await run.wait()
         return
-    async with aclosing(follow_stored(store, owner, response_id)) as batches:
-        async for _ in batches:
-            continue
+    with suppress(NotFound):
+        async with aclosing(follow_stored(store, owner, response_id)) as batches:
+            async for _ in batches:
+                continue
 
 
 async def follow_stored(
@@ -58,10 +60,13 @@ async def follow_stored(
     """Yield the events of the owner's response from position `start` on, as they are stored.
 
     Any gateway may make the response. A batch has about BATCH_EVENTS events at most, which bounds
-    the memory of a slow reader. Raises StoreUnavailable.
+    the memory of a slow reader. Raises StoreUnavailable, and NotFound if the response is deleted.
     """
     with store.listen(response_id) as changes:
-        while ledger := await store.ledger(owner, response_id, start, most=BATCH_EVENTS):
+        while True:
+            ledger = await store.ledger(owner, response_id, start, most=BATCH_EVENTS)
+            if ledger is None:
+                raise NotFound("The response was deleted.", param="response_id")
             if ledger.events:
                 start += len(ledger.events)
                 yield ledger.events
@@ -76,8 +81,9 @@ async def stream_stored(
 ) -> AsyncGenerator[Sequence[WireEvent], None]:
     """Yield the events of `follow_stored` for a stream whose status is already sent.
 
-    An unavailable store becomes an `error` event. No `response.failed` follows it: the response
-    itself continues, and the client can follow it again.
+    An unavailable store becomes an `error` event, and so does the deletion of the response. No
+    `response.failed` follows it. Where the response itself continues, the client can follow it
+    again: the number of the `error` event is that of the event before, after which it resumes.
     """
     position = start
     try:
@@ -87,8 +93,9 @@ async def stream_stored(
                 yield batch
         if position == start and (end := await _end_beyond(store, owner, response_id, start)):
             yield end
-    except StoreUnavailable as error:
-        yield [{**error_event(error), "sequence_number": position}]
+    except (StoreUnavailable, NotFound) as error:
+        number = {"sequence_number": position - 1} if position else {}
+        yield [{**error_event(error), **number}]
 
 
 async def _end_beyond(

@@ -88,13 +88,26 @@ async def test_stored_events_of_several_batches_are_read_without_a_wait() -> Non
     assert await read_events(store) == events(*numbers)
 
 
-async def test_following_ends_when_the_response_is_deleted(store: MemoryStore) -> None:
+@pytest.mark.parametrize("start", [0, 1])
+async def test_a_stream_whose_response_is_deleted_ends_with_an_error_event(
+    store: MemoryStore, start: int
+) -> None:
     await store.append("r", events(0))
-    following = asyncio.ensure_future(read_events(store))
+    following = asyncio.ensure_future(read_events(store, start, stream_stored))
     await settle()
     await store.delete("a", "r")
     await end(store, 0)
-    assert await following == events(0)
+    *received, last = await following
+    assert received == events(0)[start:]
+    assert (last["type"], last["code"], last["sequence_number"]) == ("error", "not_found", 0)
+
+
+async def test_waiting_for_a_response_ends_when_it_is_deleted(store: MemoryStore) -> None:
+    finishing = asyncio.ensure_future(wait_until_ended(store, Runs(), "a", "r"))
+    await settle()
+    await store.delete("a", "r")
+    await end(store, 0)
+    await finishing
 
 
 async def test_waiting_for_a_response_of_another_gateway_ends_with_it(
@@ -181,9 +194,11 @@ async def test_a_client_beyond_the_last_event_gets_the_terminal_event(
     assert [event["type"] for event in streamed] == types
 
 
-async def test_a_deleted_response_has_no_events(store: MemoryStore) -> None:
+async def test_an_error_event_before_all_others_has_no_number(store: MemoryStore) -> None:
     await store.delete("a", "r")
-    assert await read_events(store, 1, stream_stored) == []
+    (error,) = await read_events(store, 0, stream_stored)
+    assert error["code"] == "not_found"
+    assert "sequence_number" not in error
 
 
 class Failing(MemoryStore):
@@ -212,7 +227,7 @@ async def test_an_unavailable_store_ends_a_stream_with_an_error_event(start: int
         "type": "error",
         **flat,
         "error": {"type": "server_error", **flat},
-        "sequence_number": 3,
+        "sequence_number": 2,
     }
 
 
