@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from server import threads
-from server.tools.browser import pdf
-from server.tools.browser.charset import decode, is_slow
+from server.tools.browser.charset import decode
 from server.tools.browser.html import html_page
-from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import Links, Page, inert, make_page
-from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
-from server.tools.fetch.errors import UnsupportedBody
+from server.tools.browser.pdf import PdfText
+from server.tools.fetch.pages import HTML_TYPES, FetchedPage
 
 MARKDOWN_TYPES = frozenset({"application/markdown", "text/markdown", "text/x-markdown"})
 _JSON_TYPES = frozenset({"application/json", "application/ld+json", "text/json"})
-_SMALL_BYTES = 1 << 16  # about three milliseconds
+_HEAD = 1 << 16
+"""Characters in which the title of a Markdown text is looked for."""
 _MARKDOWN_LINK = re.compile(
     r"(!?)\[([^\[\]\n]{0,500})\]\(<?([^()\s<>]{1,2000})>?(?:\s+\"[^\"\n]*\")?\)"
 )
@@ -31,27 +29,14 @@ _GROWTH_OF_SMALL = 4096
 _MOST_INDENTED = 8 << 20
 """Characters of JSON that is indented."""
 _MOST_VALUES = 50_000
-"""Values of JSON that is indented, about: no thread runs while a parser reads them, 1 µs each."""
-
-
-async def to_page(fetched: FetchedPage, html: HtmlProcesses, *, source: bool = False) -> Page:
-    """The page of what was fetched; large ones are converted on a thread, HTML in a process.
-
-    source: show the text as it was received, without conversion. Raises UnsupportedBody.
-    """
-    if fetched.media_type == PDF:
-        return await _pdf_page(fetched)
-    size = threads.counted(len(fetched.body), _SMALL_BYTES)
-    if is_slow(fetched.body, fetched.charset):
-        size = threads.Size.MEDIUM
-    if source or fetched.media_type not in HTML_TYPES:
-        return await threads.run(lambda: text_page(fetched, source=source), size)
-    text = await threads.run(lambda: _text(fetched), size)
-    return await html.convert(text, fetched.url)
+"""Values of JSON that is indented, about: more take too long."""
 
 
 def text_page(fetched: FetchedPage, *, source: bool = False) -> Page:
-    """The page of any document but PDF."""
+    """The page of any document but PDF.
+
+    source: show the text as it was received, without conversion.
+    """
     text = _text(fetched)
     url, kind = fetched.url, fetched.media_type
     if source:
@@ -87,7 +72,7 @@ def markdown_page(text: str, url: str) -> Page:
 
 def title_of_markdown(text: str) -> str:
     """The first heading, "" if there is none."""
-    title = _MARKDOWN_TITLE.search(text[:_SMALL_BYTES])
+    title = _MARKDOWN_TITLE.search(text[:_HEAD])
     return title[1].rstrip().rstrip("#").rstrip() if title else ""
 
 
@@ -120,16 +105,8 @@ def _joined(chunks: Iterable[str], most: int) -> str:
     return "".join(joined)
 
 
-async def _pdf_page(fetched: FetchedPage) -> Page:
-    try:
-        document = await pdf.extract(fetched.body)
-    except pdf.UnreadablePdf as error:
-        raise UnsupportedBody(str(error)) from error
-    size = threads.counted(sum(map(len, document.pages)), _SMALL_BYTES)
-    return await threads.run(lambda: _page_of_pdf(fetched.url, document), size)
-
-
-def _page_of_pdf(url: str, document: pdf.PdfText) -> Page:
+def pdf_page(url: str, document: PdfText) -> Page:
+    """The page of the text of a PDF file."""
     body = "\n\n".join(
         f"# Page {number}\n\n{text}" for number, text in enumerate(document.pages, 1)
     )

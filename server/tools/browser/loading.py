@@ -3,15 +3,15 @@
 import asyncio
 
 from server.tools.browser.cache import PageCache
-from server.tools.browser.documents import to_page
-from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.page import FILE_SCHEME, Page, one_line
+from server.tools.browser.page_process import PageProcesses
 from server.tools.browser.search.chain import SearchChain
-from server.tools.fetch.client import FetchClient, FetchedPage, Permits
+from server.tools.fetch.client import FetchClient, Permits
 from server.tools.fetch.errors import FetchError
+from server.tools.fetch.pages import FetchedPage
 
 _CONVERSIONS = 4
-"""Pages that are converted at once: each may take a thread, or a process."""
+"""Pages that are converted at once: each may take a process."""
 
 
 class LoadError(Exception):
@@ -26,11 +26,11 @@ class PageLoader:
         self._chain = chain
         self._cache = cache
         self._conversions = asyncio.Semaphore(_CONVERSIONS)
-        self._html = HtmlProcesses()
+        self._processes = PageProcesses()
 
     async def close(self) -> None:
         """End the processes that convert pages. Safe to call twice."""
-        await self._html.close()
+        await self._processes.close()
 
     async def load(
         self, url: str, owner: str, permits: Permits, *, web: bool, source: bool
@@ -50,7 +50,7 @@ class PageLoader:
         try:
             fetched = await self._fetch(url, permits, web=web)
             async with self._conversions:
-                page = await to_page(fetched, self._html, source=source)
+                page = await self._processes.convert(fetched, source=source)
         except FetchError as error:
             raise LoadError(f"Error fetching URL `{shown}`: {error}") from error
         if not url.startswith(f"{FILE_SCHEME}:"):

@@ -22,6 +22,8 @@ MOST_URLS = 2 << 20
 MOST_TEXT = 8 << 20
 """Characters of a page's text: short lines in deep lists become many times as long."""
 _MOST_SHOWN_URL = 1024
+_SLICE = 1 << 16
+"""Characters of one substitution, up to four milliseconds in which no other thread runs."""
 _NOT_OPENED = ("#", "javascript:", "mailto:", "data:", "tel:")
 _DOMAIN = re.compile(r"(?:[\w.\-]+|\[[0-9A-Fa-f:.]+\])(?::\d+)?")
 _SIMPLE_PATH = re.compile(r"[\w\-~%][\w\-.~%/]*(?:[?#]\S*)?")
@@ -142,7 +144,8 @@ def without_controls(text: str) -> str:
     """Text without invisible and control characters, except line breaks and tabs."""
     if text.replace("\n", "").isprintable():  # half the time; none of them is printable
         return text
-    return _CONTROLS.sub("", text)
+    starts = range(0, len(text), _SLICE)
+    return "".join(_CONTROLS.sub("", text[start : start + _SLICE]) for start in starts)
 
 
 def one_line(text: str, most: int = MOST_TITLE) -> str:

@@ -31,6 +31,7 @@ from server.tools.fetch.errors import (
     UnsupportedBody,
 )
 from server.tools.fetch.guard import Guard, Resolver, SystemResolver, guard_transport
+from server.tools.fetch.pages import CONTENT_TYPES, FetchedPage
 from server.tools.fetch.robots import Robots
 from server.tools.fetch.urls import FetchPolicy
 
@@ -43,26 +44,6 @@ Permits = Callable[[str], bool]
 ROBOT = "gpt-oss-server"
 """The name that robots.txt may use."""
 USER_AGENT = f"Mozilla/5.0 (compatible; {ROBOT}/1.0)"
-HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
-PDF = "application/pdf"
-_TEXT_TYPES = frozenset(
-    {
-        "application/atom+xml",
-        "application/json",
-        "application/ld+json",
-        "application/markdown",
-        "application/rss+xml",
-        "application/xml",
-        "text/json",
-        "text/markdown",
-        "text/plain",
-        "text/x-markdown",
-        "text/x-rst",
-        "text/xml",
-        "text/csv",
-    }
-)
-CONTENT_TYPES = HTML_TYPES | _TEXT_TYPES | {PDF}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ROBOTS_SECONDS = 3600.0
 _ROBOTS_BYTES = 16 << 20
@@ -83,20 +64,6 @@ class Limits:
     bytes: int = 5 << 20
     redirects: int = 5
     connections: int = 64
-
-
-@dataclass(frozen=True, slots=True)
-class FetchedPage:
-    """A page as it was received.
-
-    url: where it was found, after redirects. media_type: without parameters, in lower case.
-    charset: that of the header, None if it names none.
-    """
-
-    url: str
-    media_type: str
-    charset: str | None
-    body: bytes
 
 
 @cache

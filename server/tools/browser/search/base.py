@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.pages import FetchedPage
 from server.tools.fetch.urls import hostname, is_within
 
 GROUP = "gpt_oss_server.search"

@@ -13,7 +13,7 @@ from server.tools.browser.search.base import (
     SearchQuery,
     SearchResult,
 )
-from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.pages import FetchedPage
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from server.tools.browser.search.base import (
     SearchResult,
 )
 from server.tools.browser.search.index import TYPES, FolderIndex
-from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.pages import FetchedPage
 from server.tools.fetch.urls import hostname
 
 logger = logging.getLogger(__name__)

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from server.tools.browser import pdf
-from server.tools.browser.documents import text_page, to_page
-from server.tools.browser.html_process import HtmlProcesses
 from server.tools.browser.lines import without_links
 from server.tools.browser.page import Page, make_page, one_line
+from server.tools.browser.page_process import PageProcesses
 from server.tools.browser.search.sections import Section, sections
-from server.tools.fetch.client import HTML_TYPES, PDF, FetchedPage
 from server.tools.fetch.errors import UnsupportedBody
+from server.tools.fetch.pages import PDF, FetchedPage
 from server.tools.file_names import is_utf8
 
 logger = logging.getLogger(__name__)
@@ -272,14 +271,14 @@ class _Stopped(Exception):
 
 
 class _DocumentReader:
-    """Reads the documents of one refresh. HTML is converted in a process that can be stopped.
+    """Reads the documents of one refresh. The processes that convert them can be stopped.
 
     is_stopped: asked meanwhile, whether the refresh is to end.
     """
 
     def __init__(self, is_stopped: Callable[[], bool]) -> None:
         self._is_stopped = is_stopped
-        self._html = HtmlProcesses()
+        self._processes = PageProcesses()
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
 
     def read(self, path: str, content: bytes) -> _Document:
@@ -302,20 +301,17 @@ class _DocumentReader:
     def close(self) -> None:
         """End the processes."""
         with self._runner:
-            self._runner.run(self._html.close())
+            self._runner.run(self._processes.close())
 
     def _page(self, path: str, content: bytes) -> Page:
         kind, name = TYPES[Path(path).suffix.lower()], Path(path).name
         if kind == PDF:
             found = pdf.extract_blocking(content)
             return make_page(name, found.title or name, "\n".join(found.pages))
-        fetched = FetchedPage(name, kind, None, content)
-        if kind in HTML_TYPES:
-            return self._runner.run(self._converted(fetched))
-        return text_page(fetched)
+        return self._runner.run(self._converted(FetchedPage(name, kind, None, content)))
 
     async def _converted(self, fetched: FetchedPage) -> Page:
-        conversion = asyncio.create_task(to_page(fetched, self._html))
+        conversion = asyncio.create_task(self._processes.convert(fetched))
         while not conversion.done() and not self._is_stopped():
             await asyncio.wait([conversion], timeout=_STOP_SECONDS)
         if conversion.done():

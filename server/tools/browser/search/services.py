@@ -23,9 +23,10 @@ from server.tools.browser.search.base import (
     SearchQuery,
     SearchResult,
 )
-from server.tools.fetch.client import FetchedPage, public_authorities
+from server.tools.fetch.client import public_authorities
 from server.tools.fetch.decoding import ACCEPTED, read_body
 from server.tools.fetch.errors import FetchError
+from server.tools.fetch.pages import FetchedPage
 from server.tools.fetch.urls import hostname
 
 logger = logging.getLogger(__name__)

@@ -1,18 +1,19 @@
 """Documents of other kinds become pages: Markdown, JSON, text, PDF; and their charsets."""
 
 import asyncio
-import threading
+from types import SimpleNamespace
 
 import pytest
 
 from server.tools.browser import documents as documents_module
+from server.tools.browser import page as page_module
 from server.tools.browser import pdf
 from server.tools.browser.charset import decode, is_slow
-from server.tools.browser.documents import title_of_markdown, to_page
-from server.tools.browser.html_process import HtmlProcesses
-from server.tools.browser.page import Page, page_from_json
-from server.tools.fetch.client import FetchedPage
+from server.tools.browser.documents import text_page, title_of_markdown
+from server.tools.browser.page import Page, page_from_json, without_controls
+from server.tools.browser.page_process import PageProcesses
 from server.tools.fetch.errors import UnsupportedBody
+from server.tools.fetch.pages import FetchedPage
 from tests.server.tools.browser import documents
 
 URL = "https://site.example/dir/notes%20a.md"
@@ -20,11 +21,11 @@ URL = "https://site.example/dir/notes%20a.md"
 
 async def page_of(body: str | bytes, kind: str, url: str = URL, *, source: bool = False) -> Page:
     data = body if isinstance(body, bytes) else body.encode()
-    html = HtmlProcesses()
+    processes = PageProcesses()
     try:
-        return await to_page(FetchedPage(url, kind, None, data), html, source=source)
+        return await processes.convert(FetchedPage(url, kind, None, data), source=source)
     finally:
-        await html.close()
+        await processes.close()
 
 
 def text_of(page: Page) -> str:
@@ -165,13 +166,13 @@ async def test_the_process_ends_when_nobody_waits() -> None:
 
 
 @pytest.mark.parametrize("value", ["[]", "{}", "1"])
-async def test_json_of_very_many_values_is_not_parsed(
+def test_json_of_very_many_values_is_not_parsed(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
-    """The parser would let no other thread run for as long as it takes."""
     text = f"[{', '.join([value] * 50_001)}]"
     monkeypatch.setattr(documents_module, "json", None)
-    assert text_of(await page_of(text, "application/json")) == text
+    page = text_page(FetchedPage(URL, "application/json", None, text.encode()))
+    assert text_of(page) == text
 
 
 def test_no_more_of_a_pdf_file_is_read_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,6 +184,20 @@ def test_no_more_of_a_pdf_file_is_read_than_the_limit(monkeypatch: pytest.Monkey
 
 def test_the_text_of_a_pdf_file_is_read() -> None:
     assert pdf.read(documents.pdf("Hello", title="T")) == {"title": "T", "pages": ["Hello"]}
+
+
+def test_controls_are_removed_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other thread runs during one substitution."""
+    lengths: list[int] = []
+    pattern = page_module._CONTROLS
+
+    def sub(replacement: str, text: str) -> str:
+        lengths.append(len(text))
+        return pattern.sub(replacement, text)
+
+    monkeypatch.setattr(page_module, "_CONTROLS", SimpleNamespace(sub=sub))
+    assert without_controls("\1ab\u200b" * 50_000) == "ab" * 50_000
+    assert max(lengths) <= page_module._SLICE
 
 
 def test_a_page_survives_json() -> None:
@@ -253,18 +268,3 @@ def test_a_charset_is_detected() -> None:
 )
 def test_detection_is_slow(body: bytes, declared: str | None, slow: bool) -> None:
     assert is_slow(body, declared) is slow
-
-
-@pytest.mark.parametrize(("body", "on_the_loop"), [(b"abc", True), (b"\xe9\xe8 abc", False)])
-async def test_a_charset_is_detected_beside_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch, body: bytes, on_the_loop: bool
-) -> None:
-    threads = []
-
-    def noted(body: bytes, declared: str | None) -> str:
-        threads.append(threading.get_ident())
-        return decode(body, declared)
-
-    monkeypatch.setattr(documents_module, "decode", noted)
-    await page_of(body, "text/plain")
-    assert [each == threading.get_ident() for each in threads] == [on_the_loop]

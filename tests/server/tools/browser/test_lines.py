@@ -1,12 +1,15 @@
 """Lines of 80 characters, views of 1,024 tokens, and what is found in them."""
 
+import re
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harmony.tokenizer import count
+from server.tools.browser import lines as lines_module
 from server.tools.browser.lines import Match, display, find, link_at, view_end, wrap
 from server.tools.browser.page import Page
 
@@ -46,6 +49,32 @@ def test_wrapping_loses_nothing(text: str) -> None:
     lines = wrap(text)
     assert "".join(lines) == text.replace("\n", "")
     assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize("end", range(70, 90))
+def test_a_long_text_is_wrapped_as_a_whole(monkeypatch: pytest.MonkeyPatch, end: int) -> None:
+    text = "\n" * 30 + "ab  c-d\t" * 60 + "\n\nx" + "y" * end + "\tz" * 60 + "\n"
+    whole = wrap(text)
+    monkeypatch.setattr(lines_module, "SLICE", 10)
+    assert wrap(text) == whole
+
+
+@pytest.mark.parametrize("text", ["a\t" * 40_000, "a" * 79 + "\t" + "b" * 90_000])
+def test_a_long_line_is_read_in_slices(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """No other thread runs during one call of a regular expression."""
+    searched: list[int] = []
+    pattern: re.Pattern[str] = lines_module._LONG_RUN
+
+    def search(line: str, start: int, end: int) -> re.Match[str] | None:
+        searched.append(end - start)
+        return pattern.search(line, start, end)
+
+    monkeypatch.setattr(lines_module, "_LONG_RUN", SimpleNamespace(search=search))
+    for name in ("_PIECE", "_RUN"):
+        each = SimpleNamespace(finditer=getattr(lines_module, name).finditer)
+        monkeypatch.setattr(lines_module, name, each)
+    assert "".join(wrap(text)) == text
+    assert max(searched) <= lines_module.SLICE + 80
 
 
 def test_a_view_has_as_many_tokens_as_fit_rounded_up() -> None:

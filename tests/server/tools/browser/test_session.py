@@ -20,7 +20,8 @@ from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
 from server.tools.browser.stack import MOST_STORED
 from server.tools.fetch.addresses import AddressPolicy
-from server.tools.fetch.client import FetchClient, FetchedPage
+from server.tools.fetch.client import FetchClient
+from server.tools.fetch.pages import FetchedPage
 from server.tools.fetch.urls import FetchPolicy
 from tests.server.tools.fetch.network import PUBLIC, Site, answer
 

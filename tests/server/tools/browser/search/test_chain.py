@@ -6,7 +6,7 @@ import pytest
 
 from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
 from server.tools.browser.search.chain import SearchChain
-from server.tools.fetch.client import FetchedPage
+from server.tools.fetch.pages import FetchedPage
 
 QUERY = SearchQuery("x", 2)
 PAGE = FetchedPage("file-search://a/b", "text/plain", None, b"")

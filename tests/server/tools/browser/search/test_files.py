@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from server.tools.browser.html_process import HtmlProcesses
+from server.tools.browser import page_process
+from server.tools.browser.documents import text_page
+from server.tools.browser.page import Page
+from server.tools.browser.page_process import PageProcesses
 from server.tools.browser.search import files as files_module
 from server.tools.browser.search import index as index_module
 from server.tools.browser.search import packaged
@@ -17,6 +20,7 @@ from server.tools.browser.search.base import ProviderOptions, SearchError, Searc
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.search.files import FilesProvider
 from server.tools.browser.search.index import FolderIndex
+from server.tools.fetch.pages import FetchedPage
 from tests.server.tools.browser import documents
 
 ENDLESS = "<title>Endless</title>" + "<ul><li>" * 500_000
@@ -385,10 +389,12 @@ def test_a_document_that_fails_is_indexed_by_its_name(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def fail(page: object) -> None:
-        raise ValueError("a secret")
+    def failing(fetched: FetchedPage, *, source: bool) -> Page:
+        if fetched.url == "tides.md":
+            raise ValueError("a secret")
+        return text_page(fetched, source=source)
 
-    monkeypatch.setattr(index_module, "text_page", fail)
+    monkeypatch.setattr(page_process, "text_page", failing)
     index.refresh()
     assert paths(index, "tides") == ["tides.md"]
     assert paths(index, "spring") == []
@@ -427,7 +433,7 @@ def test_large_html_is_found_by_its_text(index: FolderIndex, folder: Path) -> No
 def test_html_that_takes_too_long_is_indexed_by_its_name(
     index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "HtmlProcesses", lambda: HtmlProcesses(0.5))
+    monkeypatch.setattr(index_module, "PageProcesses", lambda: PageProcesses(0.5))
     (folder / "lobster.html").write_text(ENDLESS)
     index.refresh()
     assert [(h.path, h.title) for h in index.search("lobster", 10)] == [
@@ -440,7 +446,7 @@ def test_html_that_takes_too_long_is_indexed_by_its_name(
 def test_a_refresh_can_be_stopped_while_html_is_converted(
     index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_module, "HtmlProcesses", lambda: HtmlProcesses(60.0))
+    monkeypatch.setattr(index_module, "PageProcesses", lambda: PageProcesses(60.0))
     (folder / "a.html").write_text("<p>lobster")
     index.refresh()
     (folder / "a.html").write_text(ENDLESS)
