@@ -60,6 +60,7 @@ class ConversationStore(Protocol):
     """Stores conversations for their owners. All methods raise StoreUnavailable.
 
     The items of one call stay together: items of concurrent calls come before or after them.
+    What is removed is also removed from the history of the responses that had read it.
     """
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:

@@ -4,8 +4,10 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
+from server import threads
 from server.store import codec
 from server.store.approvals.memory import MemoryAnsweredRequests
 from server.store.change_signal import ChangeSignal, ChangeSignals
@@ -21,6 +23,7 @@ from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
 
 CAPACITY = 10_000
 _BATCH = 1000
+_MOST_SMALL = 500  # items that are looked through in a tenth of a millisecond
 
 _Key = tuple[str, str]
 
@@ -32,6 +35,18 @@ class _Run:
     owner: str
     events: list[Event] = field(default_factory=list)
     cancelled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """The conversation that the first response of a chain belongs to, and had read.
+
+    own: how many items at the end of a history are the chain's own. Those before are of the
+    conversation.
+    """
+
+    conversation_id: str
+    own: int = 0
 
 
 class _ItemIndex:
@@ -76,6 +91,7 @@ class MemoryStore:
         self._most = most
         self._sizes = MemorySizes()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
+        self._origins: dict[_Key, _Origin] = {}
         self._inputs = _ItemIndex()
         self._outputs = _ItemIndex()
         self._turns: dict[_Key, Sequence[StoredItem]] = {}
@@ -128,11 +144,17 @@ class MemoryStore:
         self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Look it up; this counts as use."""
-        key = (owner, response_id)
-        if key in self._responses:
-            self._responses.move_to_end(key)
-        return self._responses.get(key)
+        """Look it up, with what its conversation still has of its history; this counts as use."""
+        stored = self._used(owner, response_id)
+        origin = self._origins.get((owner, response_id))
+        if stored is None or origin is None:
+            return stored
+        count = len(stored.history) - origin.own
+        conversation = await self.conversations.read(owner, origin.conversation_id)
+        current = conversation.items if conversation else ()
+        find = partial(_still_in, current, stored.history[:count])
+        there = await threads.run(find, threads.counted(count + len(current), _MOST_SMALL))
+        return replace(stored, history=(*there, *stored.history[count:]))
 
     async def input_items(
         self, owner: str, response_id: str, query: ListQuery
@@ -145,7 +167,7 @@ class MemoryStore:
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Look up the API's object."""
-        stored = await self.get(owner, response_id)
+        stored = self._used(owner, response_id)
         return None if stored is None else stored.response
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
@@ -245,13 +267,32 @@ class MemoryStore:
             raise RunLost(response_id)
         return self._runs[response_id]
 
+    def _used(self, owner: str, response_id: str) -> StoredResponse | None:
+        key = (owner, response_id)
+        if key in self._responses:
+            self._responses.move_to_end(key)
+        return self._responses.get(key)
+
+    def _origin_of(self, stored: StoredResponse) -> _Origin | None:
+        """The origin of a new response's chain; None if it begins outside of a conversation."""
+        if stored.conversation_id is not None:
+            return _Origin(stored.conversation_id)
+        key = (stored.owner, stored.response.get("previous_response_id") or "")
+        if stored.detached or (origin := self._origins.get(key)) is None:
+            return None
+        previous = self._responses[key]
+        return replace(origin, own=origin.own + len(previous.input) + len(previous.output))
+
     def _insert(self, stored: StoredResponse, measured: Measured) -> None:
         key = (stored.owner, stored.id)
+        origin = self._origins.get(key) or self._origin_of(stored)
         stored = replace(stored, history=()) if stored.detached else stored
         # Before the earlier one is removed: parts that both have need not be measured again.
         self._sizes.add(_parts(stored), measured)
         self._remove(key)
         self._responses[key] = stored
+        if origin is not None:
+            self._origins[key] = origin
         for call_id, turn in turns_up_to_calls(stored.output):
             self._turns[(stored.owner, call_id)] = turn
         self._inputs.add(stored.owner, stored.input)
@@ -270,6 +311,7 @@ class MemoryStore:
         if stored is None:
             return False
         self._sizes.remove(_parts(stored))
+        self._origins.pop(key, None)
         if (ledger := self._ledgers.pop(key, None)) is not None:
             self._sizes.remove(ledger)
         for output in stored.output:
@@ -284,6 +326,14 @@ async def _packed(events: Sequence[Event]) -> list[bytes]:
     return [
         await codec.pack(events[first : first + _BATCH]) for first in range(0, len(events), _BATCH)
     ]
+
+
+def _still_in(
+    current: Sequence[StoredItem], read: Sequence[StoredItem]
+) -> tuple[StoredItem, ...]:
+    """Those of the items that were read which the conversation still has; it shares them."""
+    there = set(map(id, current))
+    return tuple(each for each in read if id(each) in there)
 
 
 def _entry(stored: StoredResponse) -> ListEntry:

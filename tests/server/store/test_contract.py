@@ -160,6 +160,43 @@ async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any)
     assert await store.input_items("b", "two", ListQuery(2, order)) is None
 
 
+async def test_a_history_has_only_what_its_conversation_still_has(store: Store) -> None:
+    talks = store.conversations
+    await talks.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), [item("x"), item("y")])
+    read = await talks.read("a", "conv_1")
+    assert read is not None
+    one = replace(
+        turn("one", status="completed", conversation={"id": "conv_1"}),
+        history=read.items,
+        read_position=read.position,
+    )
+    await put(store, one)
+    await put(store, turn("two", previous=one))
+
+    async def histories() -> tuple[list[str], list[str]]:
+        one, two = [await store.get("a", name) for name in ("one", "two")]
+        page = await store.input_items("a", "two", ListQuery(9, "asc"))
+        assert one is not None
+        assert two is not None
+        assert page is not None
+        names = [each.item["id"] for each in two.history]
+        assert [each["id"] for each in page.entries] == [*names, "in_two"]
+        return [each.item["id"] for each in one.history], names
+
+    await talks.remove("a", "conv_1", "x")
+    await talks.remove("a", "conv_1", "in_one")
+    assert await histories() == (["y"], ["y", "in_one", "out_one"])
+    continued = await store.get("a", "two")
+    assert continued is not None
+    await put(store, turn("three", previous=continued))
+    await talks.delete("a", "conv_1")
+    assert await histories() == ([], ["in_one", "out_one"])
+    three = await store.get("a", "three")
+    assert three is not None
+    names = [each.item["id"] for each in three.history]
+    assert names == ["in_one", "out_one", "in_two", "out_two"]
+
+
 async def test_a_page_of_a_conversation_and_one_item_of_it(store: Store) -> None:
     talks = store.conversations
     await talks.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), [item("x"), item("y")])
