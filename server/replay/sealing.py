@@ -11,7 +11,7 @@ Source: https://github.com/fernet/spec/blob/master/Spec.md
 import hmac
 import logging
 import zlib
-from base64 import b64decode, b64encode, urlsafe_b64decode
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
@@ -71,6 +71,9 @@ class Sealer:
             content = orjson.loads(self._fernet.decrypt(seal, seconds))
         except InvalidToken:
             raise ValueError("no seal of this server") from None
+        # Fernet ignores what is no base64: one seal would have many forms, each good for one use.
+        if urlsafe_b64encode(urlsafe_b64decode(seal)).decode() != seal:
+            raise ValueError("no seal as this server made it")
         if content["owner"] != owner or "text" not in content:
             raise ValueError("no seal of a text for this owner")
         return str(content["text"])

@@ -52,9 +52,9 @@ class ProposedCall:
 class Approvals:
     """Makes and checks requests for approval.
 
-    seal: the sealed form of a text, for an owner. unseal: the text of a seal that was made for the
-    owner; raises ValueError for any other. signatures: those that a text may have, as hexadecimal
-    digits; the first is that of new requests. Empty where nothing is signed.
+    seal: the sealed form of a text, for an owner. unseal: the text of a seal exactly as it was made
+    for the owner; raises ValueError for any other. signatures: those that a text may have, as
+    hexadecimal digits; the first is that of new requests. Empty where nothing is signed.
     """
 
     answered: AnsweredRequests
@@ -104,8 +104,11 @@ class Approvals:
         return int(name[_TIME], 16) > time.time() - KEEP_SECONDS
 
     def _sealed_digest(self, request_id: str, owner: str) -> str | None:
+        prefix, _, sealed = request_id.partition("_")
+        if prefix != PREFIX:
+            return None
         try:
-            text = self.unseal(owner, request_id.removeprefix(f"{PREFIX}_"))
+            text = self.unseal(owner, sealed)
         except ValueError:
             return None
         return text.partition(".")[0]

@@ -91,6 +91,14 @@ def test_a_text_is_sealed_for_its_owner() -> None:
             sealer.unseal_text(owner, text)
 
 
+def test_a_seal_of_a_text_has_one_form() -> None:
+    sealer = Sealer([NEW])
+    seal = sealer.seal_text("me", "a text")
+    for form in (f"{seal}=", f"{seal[:20]}!{seal[20:]}", f"\n{seal}"):
+        with pytest.raises(ValueError, match="as this server made it"):
+            sealer.unseal_text("me", form)
+
+
 def test_seals_of_texts_and_of_messages_are_not_exchanged() -> None:
     sealer = Sealer()
     message = Message(Author(Role.ASSISTANT), "hi", Channel.ANALYSIS)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from server.errors import InvalidRequest
+from server.replay.sealing import Sealer
 from server.store.approvals.base import KEEP_SECONDS
 from server.store.approvals.memory import MemoryAnsweredRequests
 from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses
@@ -35,6 +36,18 @@ async def test_a_request_is_answered_once(approvals: Approvals) -> None:
     with pytest.raises(InvalidRequest) as error:
         await approvals.check(request_id, PROPOSED, pending, "input.0")
     assert error.value.code == "approval_request_answered"
+
+
+async def test_a_sealed_request_has_one_id() -> None:
+    sealer = Sealer()
+    approvals = Approvals(MemoryAnsweredRequests(), sealer.seal_text, sealer.unseal_text)
+    request_id = approvals.request_id(PROPOSED, stored=False)
+    await approvals.check(request_id, PROPOSED, {}, "input.0")
+
+    for form in (request_id.removeprefix("mcpr_"), f"mcpr_{request_id}", f"{request_id}="):
+        with pytest.raises(InvalidRequest) as error:
+            await approvals.check(form, PROPOSED, {}, "input.0")
+        assert error.value.code == "approval_request_not_found"
 
 
 def test_equal_calls_have_requests_of_their_own(approvals: Approvals) -> None:
