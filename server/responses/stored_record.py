@@ -37,14 +37,11 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
 
     Its prompt is rendered again. Its tokens are those that were sampled, where the store has them,
     else rendered. It has no times and no logprobs, and `recorded` is false.
-    Raises InvalidRequest if the response is detached, and APIError if it cannot be compiled again,
-    for instance without one of its tools, or if a truncated prompt no longer fits.
+    Raises InvalidRequest if earlier turns are not stored, and APIError if the response cannot be
+    compiled again, for instance without one of its tools, or if a truncated prompt no longer fits.
     """
     if stored.detached:
-        raise InvalidRequest(
-            "The record cannot be rendered: the earlier turns of this response are not stored.",
-            param="include",
-        )
+        raise _incomplete()
     fields = {name: stored.response.get(name) for name in _FIELDS}
     request = CreateResponse.model_validate(
         {
@@ -61,9 +58,12 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     opened = len(ASSISTANT) + len(plan.prefill)
     approved = list(takewhile(lambda item: item.message is None, stored.output))
     ids = _with_results(await _prompt(context, plan), approved, opened)
-    sampled = partial(_output, stored.output[len(approved) :], opened)
-    samplings, output = await threads.run(sampled, threads.Size.MEDIUM)
+    made = stored.output[len(approved) :]
+    samplings, output = await threads.run(partial(_output, made, opened), threads.Size.MEDIUM)
     usage = stored.response["usage"] or {}
+    # Items that were deleted from a conversation leave no trace but the length of the prompt.
+    if usage and _is_one_sampling(samplings, made) and usage["input_tokens"] != len(ids):
+        raise _incomplete()
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
         samplings[0] |= {"cached_tokens": cached, "grammar": plan.grammar}
@@ -74,6 +74,19 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
         "samplings": samplings,
         "calls": [],
     }
+
+
+def _incomplete() -> InvalidRequest:
+    return InvalidRequest(
+        "The record cannot be rendered: the earlier turns of this response are not stored, or "
+        "not all of them.",
+        param="include",
+    )
+
+
+def _is_one_sampling(samplings: Sequence[dict[str, Any]], made: Iterable[StoredItem]) -> bool:
+    """Whether the usage counts one prompt: each result of a hosted call began another one."""
+    return len(samplings) == 1 and all(item.result is None for item in made)
 
 
 async def _prompt(context: Context, plan: TurnPlan) -> Sequence[int]:

@@ -328,9 +328,7 @@ async def _packed(events: Sequence[Event]) -> list[bytes]:
     ]
 
 
-def _still_in(
-    current: Sequence[StoredItem], read: Sequence[StoredItem]
-) -> tuple[StoredItem, ...]:
+def _still_in(current: Sequence[StoredItem], read: Sequence[StoredItem]) -> tuple[StoredItem, ...]:
     """Those of the items that were read which the conversation still has; it shares them."""
     there = set(map(id, current))
     return tuple(each for each in read if id(each) in there)

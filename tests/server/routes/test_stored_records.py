@@ -6,6 +6,7 @@ import pytest
 from openai.types.responses import Response
 
 from harmony.tokenizer import decode
+from server.store.responses.base import Store
 from tests.server.routes.test_stored_responses import ANSWER, TOOL, OpenApp, create, get
 
 REASONED_CALL = (
@@ -88,3 +89,26 @@ async def test_a_record_needs_a_stored_response(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         answer = await get(app, "resp_none", **{"include[]": "gpt_oss:record"})
     assert answer.status_code == 404
+
+
+@pytest.mark.parametrize("deletes", ["conversation", "item"])
+async def test_no_record_is_rendered_without_items_that_were_deleted(
+    open_app: OpenApp, store: Store, deletes: str
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        said = {"items": [{"role": "user", "content": "Remember 42."}]}
+        path = f"/v1/conversations/{(await app.post('/v1/conversations', said)).json()['id']}"
+        (said_item,) = (await app.client.get(f"{path}/items")).json()["data"]
+        first = await create(app, conversation=path.rpartition("/")[2])
+        second = await create(app, previous_response_id=first["id"])
+        rendered = await get(app, second["id"], **{"include[]": "gpt_oss:record"})
+        deleted = path if deletes == "conversation" else f"{path}/items/{said_item['id']}"
+        assert (await app.client.delete(deleted)).status_code == 200
+        refused = [
+            await get(app, made["id"], **{"include[]": "gpt_oss:record"})
+            for made in (first, second)
+        ]
+    assert rendered.status_code == 200
+    for answer in refused:
+        assert answer.status_code == 400
+        assert "earlier turns" in answer.json()["error"]["message"]
