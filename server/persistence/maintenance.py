@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Seq
 from contextlib import asynccontextmanager
 from functools import partial
 
+from server import threads
 from server.generation.runs import Runs
 from server.outbound.responses.interrupted import end_interrupted
 from server.store.errors import StoreUnavailable
@@ -162,7 +163,9 @@ class Maintenance:
     async def _fail_one(self, response_id: str) -> None:
         stored = await self._store.taken_over(response_id)
         ledger = await self._store.ledger(stored.owner, stored.id)
-        events = end_interrupted(stored.response, () if ledger is None else ledger.events)
+        known = () if ledger is None else ledger.events
+        end = partial(end_interrupted, stored.response, known)
+        events = await threads.run(end, threads.counted(len(known), threads.MOST_EVENTS))
         await self._store.end(stored.ended(events[-1]["response"], {}), events)
         logger.warning("response %s was interrupted: its server stopped", stored.id)
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from server.generation.runs import Emit, Runs
+from server.outbound.responses.interrupted import end_interrupted
+from server.persistence import maintenance
 from server.persistence.maintenance import (
     HEARTBEAT_SECONDS,
     LATE_SECONDS,
@@ -182,6 +185,30 @@ async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -
     assert response is not None
     assert response["status"] == "failed"
     assert "interrupted" in caplog.text
+
+
+async def test_a_long_run_of_an_ended_gateway_is_ended_on_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class WithOrphan(MemoryStore):
+        async def take_over_from_ended(self) -> Sequence[str]:
+            return ["one"]
+
+    done_by: list[int] = []
+
+    def watched(started: dict[str, Any], events: Sequence[Any]) -> list[Any]:
+        done_by.append(threading.get_ident())
+        return end_interrupted(started, events)
+
+    monkeypatch.setattr(maintenance, "end_interrupted", watched)
+    store = WithOrphan()
+    response = running("one").response
+    created = {"type": "response.created", "response": response, "sequence_number": 0}
+    await store.begin(running("one"))
+    await store.append("one", [{**created, "sequence_number": number} for number in range(1000)])
+    await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
+    assert len(done_by) == 1
+    assert done_by[0] != threading.get_ident()
 
 
 async def test_a_run_that_cannot_be_ended_does_not_keep_others() -> None:
