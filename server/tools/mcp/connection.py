@@ -30,6 +30,7 @@ from server.tools.mcp.failures import (
     protocol_error,
 )
 from server.tools.mcp.http import Exchange, GuardTransport, http_client
+from server.tools.mcp.limits import MAX_RESPONSE
 from server.tools.mcp.servers import Server
 
 CLOSE_SECONDS = 0.5
@@ -166,12 +167,33 @@ class Connection:
 
     async def _list_for_headers(self) -> None:
         session = self._client.result().session
-        cursor: str | None = None
+        async for _ in self._pages(lambda params: session.list_tools(params=params)):
+            pass  # The session keeps what it needs of each.
+
+    def tool_pages(self) -> AsyncIterator[types.ListToolsResult]:
+        """The server's list of tools, page by page. Raises Failure."""
+        return self._pages(
+            lambda params: self.send(
+                types.ListToolsRequest(params=params), types.ListToolsResult, lambda: None
+            )
+        )
+
+    async def _pages(
+        self,
+        fetch: Callable[[types.PaginatedRequestParams | None], Awaitable[types.ListToolsResult]],
+    ) -> AsyncIterator[types.ListToolsResult]:
+        """The pages that `fetch` gets. Raises Failure if they are too many, or too large."""
+        most = self.exchange.received + MAX_RESPONSE
+        params: types.PaginatedRequestParams | None = None
         for _ in range(_MAX_PAGES):
-            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-            cursor = (await session.list_tools(params=params)).next_cursor
-            if cursor is None:
+            page = await fetch(params)
+            if self.exchange.received > most:
+                raise protocol_error(f"The server's tools have more than {MAX_RESPONSE:,} bytes.")
+            yield page
+            if page.next_cursor is None:
                 return
+            params = types.PaginatedRequestParams(cursor=page.next_cursor)
+        raise protocol_error(f"The server lists its tools on more than {_MAX_PAGES} pages.")
 
     def failure(self, error: BaseException) -> Failure:
         """The failure that an exception of the SDK stands for."""

@@ -25,14 +25,16 @@ _LIMITS = httpx2.Limits(max_connections=8, max_keepalive_connections=8, keepaliv
 class Exchange:
     """What the last requests of one connection ran into, for the errors of calls.
 
-    status: the status of the last message to the server, None if that was a success. too_large:
-    whether a response was too long. forgotten: whether the server does not know the session of the
-    last message any more. gets: whether the connection is a `GET`, as with SSE; with streamable
-    HTTP a `GET` only offers to listen, which a server may refuse.
+    status: the status of the last message to the server, None if that was a success. received: the
+    bytes of all responses so far. too_large: whether a response was too long. forgotten: whether
+    the server does not know the session of the last message any more. gets: whether the connection
+    is a `GET`, as with SSE; with streamable HTTP a `GET` only offers to listen, which a server may
+    refuse.
     """
 
     def __init__(self) -> None:
         self.status: int | None = None
+        self.received = 0
         self.too_large = False
         self.forgotten = False
         self.gets = False
@@ -133,6 +135,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
         values = ValueCounter(is_stream=self._is_stream)
         async for chunk in self._inner:
             size += len(chunk)
+            self._exchange.received += len(chunk)
             lines += chunk.count(b"\n") + chunk.count(b"\r") if self._is_stream else 0
             if size > self._limit or lines > self._limit // BYTES_PER_LINE:
                 self._refuse(f"the response has more than {self._limit:,} bytes")

@@ -25,7 +25,6 @@ MAX_LISTED = 4096
 """Tools of one server, before the request's filter."""
 
 _CACHE_BYTES = 64 << 20
-_MAX_PAGES = 64
 # A refused schema leaves nothing, but takes as much time as one of so many bytes.
 _REFUSED_BYTES = 1 << 15
 _ANY_OBJECT: Mapping[str, Any] = {"type": "object"}
@@ -128,19 +127,11 @@ class Listings:
 
 async def _all_tools(connection: Connection) -> list[types.Tool]:
     tools: list[types.Tool] = []
-    cursor: str | None = None
-    for _ in range(_MAX_PAGES):
-        params = types.PaginatedRequestParams(cursor=cursor) if cursor is not None else None
-        page = await connection.send(
-            types.ListToolsRequest(params=params), types.ListToolsResult, lambda: None
-        )
+    async for page in connection.tool_pages():
         tools += page.tools
-        cursor = page.next_cursor
         if len(tools) > MAX_LISTED:
-            break
-        if cursor is None:
-            return tools
-    raise protocol_error(f"The server lists more than {MAX_LISTED:,} tools or {_MAX_PAGES} pages.")
+            raise protocol_error(f"The server lists more than {MAX_LISTED:,} tools.")
+    return tools
 
 
 def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:

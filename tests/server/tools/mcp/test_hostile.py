@@ -185,6 +185,18 @@ async def test_a_list_that_fails_gives_an_item_and_no_functions(
     assert "hunter2222" not in item["error"]
 
 
+async def test_no_more_pages_of_a_list_are_fetched_than_their_bytes_permit(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    server = hostile("/large-pages")
+    tool = await make_tool(server)
+
+    session = await tool.open(ENTRY, context())
+
+    assert "4,194,304 bytes" in session.declaration.opening[0]["error"]
+    assert counted(server)["/large-pages tools/list "] == 4
+
+
 async def test_tools_of_several_pages_are_listed(hostile: Hostile, make_tool: MakeTool) -> None:
     tool = await make_tool(hostile("/two-pages"))
 

@@ -87,6 +87,9 @@ LISTS: dict[str, Any] = {
 def tools_of(path: str, params: dict[str, Any]) -> dict[str, Any]:
     if path == "/pages":
         return {**named("add"), "nextCursor": str(int(params.get("cursor", 0)) + 1)}
+    if path == "/large-pages":
+        page = {"tools": [{**TOOL, "title": "x" * (1 << 20)}]}
+        return {**page, "nextCursor": str(int(params.get("cursor", 0)) + 1)}
     if path == "/two-pages":
         return named("second") if "cursor" in params else {**named("add"), "nextCursor": "2"}
     if path == "/changing":
