@@ -42,7 +42,7 @@ async def read_rows(
     order = places if query.order == "asc" else [place.desc() for place in places]
     # One row more than the page has tells whether more follow.
     statement = statement.order_by(*order).limit(query.limit + 1)
-    found = (await connection.execute(statement)).all()
+    found = await rows.read(connection, statement)
     return Page(found[: query.limit], len(found) > query.limit)
 
 

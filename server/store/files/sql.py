@@ -5,6 +5,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, insert, or_, select
 
+from server import threads
 from server.store import rows
 from server.store.database import Database
 from server.store.files.base import FileUsage, StoredFile
@@ -13,6 +14,7 @@ from server.store.pages import read_rows
 from server.store.tables import files
 
 _AT_ONCE = 500
+"""Files that are made of their rows in a millisecond."""
 
 
 class SqlFiles:
@@ -41,7 +43,9 @@ class SqlFiles:
         conditions = (_is_current(now), *has_purpose)
         async with self._database.reading() as connection:
             page = await read_rows(connection, files, owner, query, *conditions)
-        return Page([*map(_stored, page.entries)], page.has_more)
+        size = threads.counted(len(page.entries), _AT_ONCE)
+        entries = await threads.run(lambda: [*map(_stored, page.entries)], size)
+        return Page(entries, page.has_more)
 
     async def delete(self, owner: str, file_id: str) -> bool:
         """Delete the file's row."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -19,6 +20,8 @@ from openai import (
 )
 
 from server.http.connections.config import Config
+from server.routes import files as files_routes
+from server.store.files.base import StoredFile
 from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable
@@ -120,6 +123,24 @@ async def test_a_range_after_the_end_of_a_file_is_a_416(site: Site) -> None:
     assert answer.status_code == 416
     assert answer.headers["content-range"] == "bytes */10"
     assert answer.json()["error"]["code"] == "range_not_satisfiable"
+
+
+async def test_many_files_are_shown_beside_the_event_loop(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_api = StoredFile.to_api
+    done_by: list[int] = []
+
+    def watched(file: StoredFile) -> dict[str, Any]:
+        done_by.append(threading.get_ident())
+        return to_api(file)
+
+    await site.one.files.create(file=("a", b"x"), purpose="user_data")
+    monkeypatch.setattr(files_routes, "_MOST_SMALL", 0)
+    monkeypatch.setattr(StoredFile, "to_api", watched)
+    assert [file.filename async for file in site.one.files.list()] == ["a"]
+    assert done_by
+    assert threading.get_ident() not in done_by
 
 
 async def test_files_are_listed_page_by_page(site: Site) -> None:
@@ -316,6 +337,13 @@ async def test_options_of_a_container(site: Site) -> None:
     assert site.sandbox.sessions[box.id].limits.memory == 4 << 30
     (copied,) = [each async for each in site.one.containers.files.list(box.id)]
     assert (copied.path, copied.bytes, copied.source) == ("/mnt/data/x.csv", 3, "user")
+
+
+async def test_a_container_has_as_much_memory_as_the_server_allows(open_app: OpenApp) -> None:
+    async with open_app("unused", max_container_memory="16g") as app:
+        for memory, status in (("16g", 200), ("64g", 400)):
+            body = {"name": "x", "memory_limit": memory}
+            assert (await app.post("/v1/containers", body)).status_code == status
 
 
 @pytest.mark.parametrize(

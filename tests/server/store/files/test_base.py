@@ -1,10 +1,19 @@
 """Uploaded files without their content, in memory and in databases alike."""
 
-from dataclasses import replace
+import threading
+from dataclasses import asdict, replace
+from typing import Any
+from unittest.mock import Mock
 
+import pytest
+
+from server.store import rows
+from server.store.files import sql
 from server.store.files.base import FileUsage, StoredFile
 from server.store.lists import ListQuery
 from server.store.responses.base import Store
+from server.store.tables import files
+from tests.server.store.conftest import Database
 
 NOW = 1_700_000_000.0
 FILE = StoredFile("a", "file-1", "é.csv", "user_data", 5, 1_699_999_000)
@@ -40,6 +49,30 @@ async def test_files_are_listed_page_by_page(store: Store) -> None:
     assert await ids(store, ListQuery(2, "desc", "file-2")) == (["file-1"], False)
     assert await ids(store, ListQuery(2, "asc", "file-1")) == (["file-2", "file-3"], False)
     assert await ids(store, ListQuery(2, "desc", "file-9")) == ([], False)
+
+
+async def test_many_files_are_listed_beside_the_event_loop(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await database.open()
+    many = [replace(FILE, id=f"file-{number}") for number in range(1001)]
+    async with store.database.writing() as connection:
+        await rows.insert_all(connection, files, [*map(asdict, many)])
+    stored_file = sql._stored
+    done_by: set[int] = set()
+
+    def watched(row: Any) -> StoredFile:
+        done_by.add(threading.get_ident())
+        return stored_file(row)
+
+    read = Mock(wraps=rows.read)
+    monkeypatch.setattr(sql, "_stored", watched)
+    monkeypatch.setattr(rows, "read", read)
+    page = await store.files.list("a", ListQuery(1000, "asc"), NOW)
+    assert (page.entries, page.has_more) == (many[:1000], True)
+    assert read.call_count == 1  # in parts
+    assert done_by
+    assert threading.get_ident() not in done_by
 
 
 async def test_files_are_filtered_by_purpose(store: Store) -> None:
