@@ -5,6 +5,7 @@ import gzip
 import json
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +20,16 @@ from starlette.types import Message
 from adapters.errors import BackendFailed
 from server.app import create_app
 from server.context import Context
+from server.errors import InvalidRequest
+from server.replay.sealing import Sealer
 from server.settings import Settings
+from server.store.approvals.base import KEEP_SECONDS
+from server.store.files.library import FileLibrary
+from server.store.responses.memory import MemoryStore
+from server.tools import registry
+from server.tools.mcp.approvals import Approvals, ProposedCall
+from server.tools.registry import ToolSetup
+from tests.waiting import until
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "A secret question"}]}
@@ -282,6 +292,75 @@ async def test_stopping_ends_all_runs(start_engine: StartEngine) -> None:
 
 async def _forever(_: Any) -> None:
     await asyncio.Event().wait()
+
+
+async def test_objects_and_files_are_deleted_after_the_days_that_are_set(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages: dict[type, float] = {}
+
+    async def sweep(swept: object, age: float) -> int:
+        ages[type(swept)] = age
+        return 0
+
+    for part in (MemoryStore, FileLibrary):
+        monkeypatch.setattr(part, "sweep", sweep)
+    app = create_app(settings(store_ttl=2), await start_engine(ANSWER), tools=())
+    async with app.router.lifespan_context(app):
+        await until(lambda: len(ages) == 2)
+    assert ages == {MemoryStore: 172_800, FileLibrary: 172_800}
+
+
+async def test_the_key_that_is_set_seals_and_that_of_the_store_still_opens(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, stored = "g" * 42 + "A=", "s" * 42 + "A="
+    monkeypatch.setattr(MemoryStore, "sealing_key", stored)
+    async with client(await start_engine(ANSWER), encryption_key=(given,)) as http:
+        sealer = context(http).sealer
+    assert Sealer([given]).unseal_text("a", sealer.seal_text("a", "text")) == "text"
+    assert sealer.unseal_text("a", Sealer([stored]).seal_text("a", "text")) == "text"
+
+
+async def tool_setup(
+    name: str, engine: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> ToolSetup:
+    """What the application makes the tool from."""
+    setups: list[ToolSetup] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "create", lambda _, setup: setups.append(setup(name)) or ())
+        create_app(settings(**options), engine)
+    return setups[0]
+
+
+async def test_a_sealed_request_for_approval_is_valid_for_a_time(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = await tool_setup("mcp", await start_engine(ANSWER), monkeypatch)
+    approvals: Approvals = setup.parts["approvals"]
+    proposed = ProposedCall("owner", "address", "docs", "search", "{}")
+    request_id = approvals.request_id(proposed, stored=False)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + KEEP_SECONDS - 60)
+    await approvals.check(request_id, proposed, {}, "input.0")
+    monkeypatch.setattr(time, "time", lambda: now + KEEP_SECONDS + 60)
+    with pytest.raises(InvalidRequest) as refusal:
+        await approvals.check(request_id, proposed, {}, "input.0")
+    assert refusal.value.code == "approval_request_not_found"
+
+
+async def test_a_tool_gets_its_options(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {
+        "search": ("tavily",),
+        "fetch_allow_private": ("10.1.0.0/16",),
+        "fetch_allow_domain": ("wiki.example:8080",),
+        "egress_proxy": "http://proxy:3128",
+        "robots": False,
+    }
+    setup = await tool_setup("browser", await start_engine(ANSWER), monkeypatch, **options)
+    assert setup.options == options
 
 
 async def test_logs_hold_neither_prompts_nor_keys_nor_answers(

@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +21,7 @@ import pytest
 import uvicorn
 from sse_starlette.sse import AppStatus
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.sync.client import ClientConnection, connect
 
 from adapters.base import BackendInfo
@@ -192,6 +193,33 @@ def test_the_open_connections_are_shown(scripted: Start) -> None:
     process = scripted()
     scraped = httpx.get(f"{process.url()}/metrics").text
     assert "\ngpt_oss_open_connections 1.0\n" in scraped
+
+
+def test_parts_of_messages_take_memory_of_bodies_and_a_refusal_is_counted(scripted: Start) -> None:
+    url = scripted("--max-body-bytes", "1000000", "--max-body-memory", "3000000").url()
+    most_of_a_message = b"\x82\xff" + (1_000_000).to_bytes(8) + bytes(4) + bytes(990_000)
+    with ExitStack() as opened:
+        for _ in range(4):
+            socket = opened.enter_context(connect(f"ws{url.removeprefix('http')}/v1/responses"))
+            socket.socket.sendall(most_of_a_message)
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(PATIENCE)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == CloseCode.TRY_AGAIN_LATER
+    scraped = httpx.get(f"{url}/metrics").text
+    assert '\ngpt_oss_http_errors_total{code="body_memory_exhausted"} 1.0\n' in scraped
+
+
+def test_the_options_of_the_sandbox_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def made(*positional: Any, **named: Any) -> Any:
+        return positional, named
+
+    for kind in ("ProcessSandbox", "RemoteSandbox"):
+        monkeypatch.setattr(f"server.tools.python.opening.{kind}", made)
+    local = Settings(python_folder=Path("/sessions"), python_sessions=3)
+    assert _open_sandbox(local) == ((Path("/sessions"),), {"most": 3})
+    remote = Settings(python_sandbox="http://sandbox:1", python_sandbox_key="k")
+    assert _open_sandbox(remote) == (("http://sandbox:1", "k"), {})
 
 
 STRICT = {

@@ -14,6 +14,7 @@ from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from tests.server.routes.test_responses_socket import connect
 from tests.server.tools.hosted import FILE, SEARCH, Tool, answer, call, script
+from tests.waiting import pass_time
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 CODE = {"type": "code_interpreter", "container": {"type": "auto"}}
@@ -110,11 +111,16 @@ async def test_a_conversation_continues_with_the_state_of_its_tools(
     assert [context.state for context in tool.contexts] == [None, {"calls": 1}]
 
 
-async def test_a_limit_of_the_request_is_told_to_the_model(open_app: Any) -> None:
+@pytest.mark.parametrize(
+    ("fields", "options"), [({"max_tool_calls": 1}, {}), ({}, {"max_tool_rounds": 1})]
+)
+async def test_a_limit_of_the_request_or_the_server_is_told_to_the_model(
+    open_app: Any, fields: dict[str, int], options: dict[str, int]
+) -> None:
     lines = [{"prompt_contains": "limit of 1 tool calls", "completion": "So.<|return|>"}]
-    async with open_app(*lines, *THREE_CALLS) as app:
+    async with open_app(*lines, *THREE_CALLS, **options) as app:
         app.use(Tool())
-        made = (await app.post(RESPONSES, {**BODY, "max_tool_calls": 1})).json()
+        made = (await app.post(RESPONSES, {**BODY, **fields})).json()
     assert [item["status"] for item in made["output"][1:]] == [
         "completed",
         "incomplete",
@@ -135,6 +141,36 @@ async def test_a_limit_of_a_chat_request_is_told_to_the_model(open_app: Any) -> 
     used = made["usage"]["server_tool_use"]
     assert (used["tool_calls_requested"], used["tool_calls_executed"]) == (2, 1)
     assert refused["error"]["param"] == "max_tool_calls"
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"tool_timeout": "python=7"}, "it took more than 7 seconds"),
+        ({"answer_timeout": 7}, "the time for tool calls is used up"),
+    ],
+)
+async def test_a_call_has_the_time_that_the_server_gives(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], reason: str
+) -> None:
+    lines = [{"prompt_contains": f"was stopped: {reason}", "completion": answer("So.")}]
+    tool = Tool()
+    async with open_app(*lines, call("wait"), **options) as app:
+        app.use(tool)
+        asking = asyncio.create_task(app.post(RESPONSES, {**BODY, "max_tool_calls": 1}))
+        await tool.was_opened.wait()
+        await tool.sessions[0].running.wait()
+        pass_time(monkeypatch, 200)
+        made = (await asking).json()
+    assert made["output"][-1]["content"][0]["text"] == "So."
+
+
+async def test_a_tool_learns_the_time_that_its_calls_have(open_app: Any) -> None:
+    tool = Tool()
+    async with open_app(answer(), tool_timeout="python=7") as app:
+        app.use(tool)
+        await app.post(RESPONSES, BODY)
+    assert tool.contexts[0].timeout == 7
 
 
 async def test_files_are_cited(open_app: Any) -> None:

@@ -3,13 +3,17 @@
 import json
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
+import httpx
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from server.outbound.responses.fold import fold
+from server.summaries.remote import RemoteModel
 from tests.server.summaries.reasoning import (
     PARAGRAPH,
     PROMPT_OF_SUMMARIES,
@@ -105,6 +109,35 @@ async def test_the_whole_answer_and_the_stored_one_have_the_summary(open_app: Op
     assert stored == answer
     assert answer["reasoning"] == {"effort": "medium", "summary": "auto"}
     assert SENTENCE.strip() not in json.dumps(answer)
+
+
+async def test_another_servers_model_gets_its_name_its_key_and_the_policy(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sent: list[httpx.Request] = []
+
+    def write(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        return httpx.Response(200, json={"choices": [{"message": {"content": verdict()}}]})
+
+    transport = httpx.MockTransport(write)
+    monkeypatch.setattr("server.app.RemoteModel", partial(RemoteModel, transport=transport))
+    policy = tmp_path / "policy.md"
+    policy.write_text("Never name a colour.")
+    options = {
+        "summary_url": "http://guard.example/v1",
+        "summary_model": "guard",
+        "summary_key": "k",
+        "summary_policy": policy,
+    }
+    async with open_app(thought(SHORT), **MODEL, **options) as app:
+        assert parts((await app.post(RESPONSES, ASKED)).json()) == [PART]
+    (request,) = sent
+    assert str(request.url) == "http://guard.example/v1/chat/completions"
+    assert request.headers["authorization"] == "Bearer k"
+    body = json.loads(request.content)
+    assert body["model"] == "guard"
+    assert "Never name a colour." in body["messages"][0]["content"]
 
 
 async def test_the_summarisers_tokens_are_counted_apart(open_app: OpenApp) -> None:
