@@ -1,6 +1,7 @@
 """One task for several that wait."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -44,12 +45,20 @@ async def test_all_that_wait_share_a_task_and_one_that_leaves_does_not_end_it() 
     assert await wait(unused) == 1
 
 
-async def test_a_result_is_used_again_for_a_time() -> None:
-    shared, work = SharedTask[int](0.0), Work()
+async def test_a_result_is_used_again_for_a_time_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    shared, work = SharedTask[int](5.0), Work()
     first = shared.get(work)
+    now = 110.0
     assert shared.get(unused) is first
     work.may_end.set()
     assert await first == 1
+    now = 114.9
+    assert shared.get(unused) is first
+    now = 115.0
     assert await shared.get(work) == 2
 
 

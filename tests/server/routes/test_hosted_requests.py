@@ -50,6 +50,17 @@ async def test_a_rendered_prompt_closes_its_sessions(open_app: Any, path: str) -
     assert [session.closed for session in tool.opened] == [1]
 
 
+async def test_a_rendered_record_closes_its_sessions(open_app: Any) -> None:
+    tool = Calculator()
+    async with open_app(ANSWER) as app:
+        app.use(tool)
+        made = (await app.post(RESPONSES, {"input": "Hi", "tools": [CODE]})).json()
+        path = f"{RESPONSES}/{made['id']}"
+        answer = await app.client.get(path, params={"include[]": "gpt_oss:record"})
+    assert answer.json()["gpt_oss:record"]["prompt_token_ids"]
+    assert [session.closed for session in tool.opened] == [1, 1]
+
+
 async def test_counted_tokens_include_the_declarations_of_hosted_tools(open_app: Any) -> None:
     tool = Library()
     async with open_app(served_model_name=("m",)) as app:

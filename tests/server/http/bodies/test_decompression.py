@@ -2,9 +2,10 @@ import gzip
 
 import pytest
 import zstandard
+from zstandard import ZstdCompressionParameters, ZstdCompressor
 
 from server.errors import APIError, UnsupportedEncoding
-from server.http.bodies.decompression import FREE_BYTES, MAX_RATIO, Decoder, check
+from server.http.bodies.decompression import FREE_BYTES, MAX_RATIO, ZSTD_WINDOW, Decoder, check
 
 
 def everything(body: bytes, encoding: str, limit: int = 100 * FREE_BYTES) -> bytes:
@@ -27,6 +28,35 @@ def test_what_is_over_the_limit_is_refused_at_its_slice() -> None:
     with pytest.raises(APIError) as caught:
         decoder.read(3)
     assert (caught.value.status, caught.value.code) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_a_body_may_have_several_parts_that_were_compressed_alone(encoding: str) -> None:
+    body = b"".join(encoded(part, encoding) for part in (b"abc", b"", b"de"))
+    assert everything(body, encoding) == b"abcde"
+
+
+def test_a_gzip_body_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(APIError) as caught:
+        everything(gzip.compress(b"abcde")[:-1], "gzip")
+    assert (caught.value.status, caught.value.code) == (400, "invalid_encoding")
+
+
+def test_a_zstd_window_of_more_than_8_mb_is_refused() -> None:
+    text = b"a" * (ZSTD_WINDOW + 1)
+
+    def compressed(window_log: int) -> bytes:
+        parameters = ZstdCompressionParameters(window_log=window_log, write_content_size=False)
+        stream = ZstdCompressor(compression_params=parameters).compressobj()
+        return stream.compress(text) + stream.flush()
+
+    with pytest.raises(APIError) as caught:
+        everything(compressed(24), "zstd")
+    assert (caught.value.status, caught.value.code) == (400, "invalid_encoding")
+    # One that is allowed is refused as a bomb only, after many bytes were decoded.
+    with pytest.raises(APIError) as caught:
+        everything(compressed(23), "zstd")
+    assert caught.value.code == "compression_ratio_too_high"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])

@@ -22,6 +22,7 @@ from server.tools.fetch.errors import (
     UnsupportedBody,
 )
 from server.tools.fetch.robots import Robots
+from server.tools.fetch.urls import FetchPolicy
 from tests.server.tools.fetch.conftest import Network
 from tests.server.tools.fetch.network import PRIVATE, PUBLIC, Site, answer
 
@@ -258,6 +259,18 @@ async def test_an_explicit_proxy_makes_the_connections(network: Network) -> None
                 url.replace("localhost", "127.1")
             )
     assert len(proxy.hits) == 1
+    await proxy.close()
+
+
+async def test_a_proxy_is_not_asked_for_local_names_and_other_ports(network: Network) -> None:
+    proxy = Site(lambda path, headers: answer("proxied"))
+    port = await proxy.listen([PRIVATE])
+    client = FetchClient(FetchPolicy(), proxy=f"http://{PRIVATE}:{port}", obeys_robots=False)
+    for url in ("http://localhost/", "http://db.internal/", "http://unknown.example:8080/"):
+        with pytest.raises(BlockedTarget):
+            await client.fetch(url)
+    assert proxy.hits == []
+    await client.close()
     await proxy.close()
 
 
