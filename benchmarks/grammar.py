@@ -30,7 +30,10 @@ def constraint_request(number: int, *, plain: bool) -> ConstraintRequest:
     tools = read_tools(
         [
             {"type": "function", "name": f"tool_{number}_{one}", "strict": True}
-            | {"description": "Tells the weather.", "parameters": schema(one, plain=plain)}
+            | {
+                "description": "Tells the weather.",
+                "parameters": schema(number * TOOLS + one, plain=plain),
+            }
             for one in range(TOOLS)
         ]
     )
