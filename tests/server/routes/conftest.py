@@ -14,8 +14,10 @@ from fastapi import FastAPI
 
 from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.scripted import ScriptedBackend
+from harmony.messages import Author, Channel, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.app import create_app
+from server.context import Context
 from server.settings import Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
@@ -83,6 +85,13 @@ class App:
 
 
 OpenApp = Callable[..., AbstractAsyncContextManager[App]]
+
+
+def expanding_seal(app: App) -> str:
+    """A small seal that holds more than the model's context."""
+    context: Context = app.app.state.context
+    message = Message(Author(Role.ASSISTANT), "x" * context.context_length * 129, Channel.ANALYSIS)
+    return context.sealer.seal("anyone", message)
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletionChunk
 
-from harmony.messages import Author, Channel, Message, Role
 from server.outbound.chat.fold import fold
+from tests.server.routes.conftest import expanding_seal
 
 PATH = "/v1/chat/completions"
 START = "<|start|>assistant"
@@ -231,14 +231,6 @@ async def test_a_hiding_server_shows_only_the_seals_of_stored_reasoning(
     message = stored.json()["choices"][0]["message"]
     assert kinds(message) == [("reasoning.encrypted", 1), ("reasoning.encrypted", 2)]
     assert "secret" not in stored.text
-
-
-def expanding_seal(app: Any) -> str:
-    """A small seal that holds more than the model's context."""
-    context = app.app.state.context
-    message = Message(Author(Role.ASSISTANT), "x" * context.context_length * 129, Channel.ANALYSIS)
-    seal: str = context.sealer.seal("anyone", message)
-    return seal
 
 
 async def test_a_seal_that_holds_more_than_the_context_is_refused(open_app: OpenApp) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harmony.messages import Author, Channel, Message, Role
 from server.store.responses.sql import SqlStore
+from tests.server.routes.conftest import expanding_seal
 
 CALL = (
     "<|channel|>analysis<|message|>A secret plan.<|end|>"
@@ -125,14 +125,6 @@ async def test_a_changed_text_replaces_the_seal(open_app: OpenApp) -> None:
         await second_turn(app, [{**reasoning, "content": [text]}, call])
     assert "Another thought." in app.prompts[1]
     assert "A secret plan." not in app.prompts[1]
-
-
-def expanding_seal(app: Any) -> str:
-    """A small seal that holds more than the model's context."""
-    context = app.app.state.context
-    message = Message(Author(Role.ASSISTANT), "x" * context.context_length * 129, Channel.ANALYSIS)
-    seal: str = context.sealer.seal("anyone", message)
-    return seal
 
 
 @pytest.mark.parametrize(
