@@ -12,7 +12,13 @@ from typing import NoReturn
 
 import httpx2
 
-from server.tools.mcp.limits import BYTES_PER_LINE, MAX_RESPONSE, MAX_STREAM, MAX_VALUES
+from server.tools.mcp.limits import (
+    BYTES_PER_LINE,
+    DIGITS_PER_VALUE,
+    MAX_RESPONSE,
+    MAX_STREAM,
+    MAX_VALUES,
+)
 
 GuardTransport = Callable[[httpx2.AsyncHTTPTransport, bool], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to permitted addresses only; the flag permits private ones."""
@@ -154,6 +160,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _VALUES = re.compile(rb"[\[{,]")
+_DIGITS = b"0123456789"
 _ENDS = (b"\n", b"\r\n", b"\r")
 """Ends of lines in a stream of events."""
 
@@ -161,12 +168,13 @@ _ENDS = (b"\n", b"\r\n", b"\r")
 class ValueCounter:
     """Counts the values of JSON in a body that arrives in chunks, by the signs outside strings.
 
-    is_stream: whether the body is a stream of events, with a message in each.
+    `DIGITS_PER_VALUE` digits count as a value, too. is_stream: whether the body is a stream of
+    events, with a message in each.
     """
 
     def __init__(self, *, is_stream: bool) -> None:
         self._is_stream = is_stream
-        self._count = 0
+        self._digits = 0  # with those that values stand for
         self._in_string = False
         self._begins_line = is_stream
         # The last byte of a chunk, if it means something else together with the next one.
@@ -181,17 +189,18 @@ class ValueCounter:
         most = 0
         for line in data.splitlines(keepends=True) if self._is_stream else [data]:
             if self._begins_line and line in _ENDS:  # An empty line ends the event.
-                self._count = 0
+                self._digits = 0
                 continue
-            self._count += self._in_line(line)
-            most = max(most, self._count)
+            self._digits += self._in_line(line)
+            most = max(most, self._digits)
             self._begins_line = self._is_stream and line.endswith(_ENDS)
             if self._begins_line:
                 self._in_string = False  # No string of JSON has an end of line.
-        return most
+        return most // DIGITS_PER_VALUE
 
     def _in_line(self, line: bytes) -> int:
         parts = _ESCAPED.sub(b"", line).split(b'"')
         outside = b'"'.join(parts[self._in_string :: 2])
         self._in_string ^= len(parts) % 2 == 0
-        return len(_VALUES.findall(outside))
+        digits = len(outside) - len(outside.translate(None, _DIGITS))
+        return DIGITS_PER_VALUE * len(_VALUES.findall(outside)) + digits

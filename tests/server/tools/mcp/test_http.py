@@ -23,6 +23,13 @@ def test_values_are_counted_outside_strings(size: int, indent: int | None) -> No
     assert most(body, size, is_stream=False) == 5
 
 
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_long_numbers_count_as_several_values(size: int) -> None:
+    body = b'{"12": [' + b"9" * 640 + b", 1." + b"0" * 639 + b'], "text": "' + b"9" * 640 + b'"}'
+
+    assert most(body, size, is_stream=False) == 4 + 20
+
+
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
 def test_values_are_counted_for_each_event(size: int, end: bytes) -> None:

@@ -48,9 +48,9 @@ def shaped(schema: Any) -> dict[str, Any]:
     return {"tools": [{**TOOL, "inputSchema": schema}, {**TOOL, "name": "plain"}]}
 
 
-def expanding(count: int) -> dict[str, Any]:
+def expanding(numbers: range) -> dict[str, Any]:
     """Tools whose schemas have 10 kB each, and 200 kB with references expanded."""
-    return {"tools": [{**EXPANDING, "name": f"t{n}"} for n in range(count)]}
+    return {"tools": [{**EXPANDING, "name": f"t{n}"} for n in numbers]}
 
 
 EXPANDING = {**TOOL, "inputSchema": repeating(640, 280)}
@@ -63,14 +63,12 @@ LISTS: dict[str, Any] = {
     "/inject": {"tools": [{**TOOL, "description": INJECTED}]},
     "/bomb": shaped(bomb()),
     "/text-bomb": shaped(repeating(100_000, 1300)),
-    "/expanding": expanding(8),
-    "/all-expanding": expanding(40),
+    "/expanding": expanding(range(8)),
     "/deep": shaped(deep(60)),
     "/deeper": shaped(deep(150)),
     "/odd": shaped({"type": "object", "properties": {"a": ODD}}),
     "/regex": shaped({"type": "object", "properties": {"a": SLOW}}),
     "/many": named(*(f"t{n}" for n in range(200))),
-    "/too-many": named(*(f"t{n}" for n in range(5000))),
     "/big": {"tools": [{**TOOL, "description": "x", "title": "x" * (5 << 20)}]},
     "/no-schema": shaped({"type": "object", "properties": {"a": None}}),
     "/not-tools": {"tools": "none"},
@@ -84,14 +82,20 @@ LISTS: dict[str, Any] = {
 }
 
 
+PAGES: dict[str, list[dict[str, Any]]] = {
+    "/two-pages": [named("add"), named("second")],
+    "/pages": [named("add")] * 65,
+    "/large-pages": [{"tools": [{**TOOL, "title": "x" * (1 << 20)}]}] * 65,
+    "/too-many": [named(*(f"t{n}" for n in range(at, at + 1000))) for at in range(0, 5000, 1000)],
+    "/all-expanding": [expanding(range(at, at + 10)) for at in range(0, 40, 10)],
+}
+
+
 def tools_of(path: str, params: dict[str, Any]) -> dict[str, Any]:
-    if path == "/pages":
-        return {**named("add"), "nextCursor": str(int(params.get("cursor", 0)) + 1)}
-    if path == "/large-pages":
-        page = {"tools": [{**TOOL, "title": "x" * (1 << 20)}]}
-        return {**page, "nextCursor": str(int(params.get("cursor", 0)) + 1)}
-    if path == "/two-pages":
-        return named("second") if "cursor" in params else {**named("add"), "nextCursor": "2"}
+    if path in PAGES:
+        number = int(params.get("cursor", 0))
+        more = {"nextCursor": str(number + 1)} if number + 1 < len(PAGES[path]) else {}
+        return PAGES[path][number] | more
     if path == "/changing":
         listed[path] += 1
         return named("add" if listed[path] == 1 else "other")
