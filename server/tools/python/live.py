@@ -41,7 +41,13 @@ _PARTS = 4
 """Chunks read at once. That is more than a pipe holds: what a cell wrote before a frame is read
 with it."""
 _REQUESTS, _EVENTS = 3, 4
-_SIGNALS = {9: "it was killed", 11: "it crashed (SIGSEGV)", 6: "it aborted", 24: "CPU time"}
+_SIGNALS = {
+    6: "it aborted",
+    7: "it crashed (SIGBUS), as where /dev/shm is full",
+    9: "it was killed",
+    11: "it crashed (SIGSEGV)",
+    24: "CPU time",
+}
 
 
 class LiveProcess:

@@ -461,9 +461,8 @@ async def _remove(folder: Path) -> None:
 def _empty_folders(record: Session) -> Folders:
     """The session's folders, with nothing of an earlier process but its files."""
     folders = Folders.below(record.folder)
-    for each in (folders.temporary, folders.shared):
-        session_files.remove(each)
-        each.mkdir(mode=0o700)
-        if record.user is not None:
-            os.chown(each, record.user, record.user)
+    session_files.remove(folders.temporary)
+    folders.temporary.mkdir(mode=0o700)
+    if record.user is not None:
+        os.chown(folders.temporary, record.user, record.user)
     return folders

@@ -16,6 +16,8 @@ _PACKAGES = Path(__file__).parents[1]
 
 DATA, TEMPORARY, SHARED_MEMORY = "/mnt/data", "/tmp", "/dev/shm"
 """The session's folders, as its process sees them in bubblewrap."""
+_SHARED_MEMORY_SIZE = 64 << 20
+"""Bytes. The kernel enforces it: files there may be mapped and nothing else, as semaphores are."""
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _SETTINGS = (
@@ -49,16 +51,15 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """The folders of a session: its files, its temporary files, and its shared memory."""
+    """The folders of a session: its files, and its temporary files."""
 
     data: Path
     temporary: Path
-    shared: Path
 
     @classmethod
     def below(cls, folder: Path) -> "Folders":
         """Those of the session whose folder this is."""
-        return cls(folder / "data", folder / "tmp", folder / "shm")
+        return cls(folder / "data", folder / "tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _wrapped(process: Process, layers: Layers, command: list[str]) -> list[str]:
         *mounts,
         *("--proc", "/proc", "--dev", "/dev"),
         *("--bind", str(folders.data), DATA),
-        *("--bind", str(folders.shared), SHARED_MEMORY),
+        *("--perms", "1777", "--size", str(_SHARED_MEMORY_SIZE), "--tmpfs", SHARED_MEMORY),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", "/", "--"),
         *command,

@@ -146,7 +146,7 @@ def _result(command: list[str]) -> str:
 def make_folders(folder: Path, user: int | None) -> Folders:
     """Make a session's folders below an existing one. user: who will own them; None: this user."""
     folders = Folders.below(folder)
-    for each in (folders.data, folders.temporary, folders.shared):
+    for each in (folders.data, folders.temporary):
         each.mkdir(mode=0o700)
         if user is not None:
             os.chown(each, user, user)

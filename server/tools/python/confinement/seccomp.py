@@ -2,6 +2,9 @@
 
 The filter refuses calls by name and allows the others that it knows. Calls that are newer than the
 filter, and foreign architectures, are refused as a whole. Standard library only.
+
+Some calls are refused because they hide what a session uses from `server.tools.python.usage`:
+`sendmsg` can send a descriptor, whose file then belongs to no process until it is received.
 """
 
 import ctypes
@@ -21,6 +24,7 @@ _ALLOW = 0x7FFF0000
 _SUCCESS = 0x00050000
 _EPERM = _SUCCESS | 1
 _ENOSYS = _SUCCESS | 38
+_EOPNOTSUPP = _SUCCESS | 95
 
 _LOAD, _AND, _RETURN = 0x20, 0x54, 0x06
 _EQUAL, _GREATER, _AT_LEAST = 0x15, 0x25, 0x35
@@ -34,6 +38,10 @@ _X32 = 0x40000000
 _NAMESPACES = 0x7E020000
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET."""
 _UNIX, _STREAM, _TYPES = 1, 1, 0xF
+_SHARED_ANONYMOUS = 0x21
+"""MAP_SHARED and MAP_ANONYMOUS."""
+_DUMPABLE = 4
+"""PR_SET_DUMPABLE: whether the server may see the memory and the files of a process."""
 _FOREIGN_OWNERS = (8, 10, 15)
 """F_SETOWN, F_SETSIG, F_SETOWN_EX: who is sent a signal for a descriptor."""
 _IOCTLS = (0x5412, 0x541C, 0x540E, 0x8901, 0x8902)
@@ -45,7 +53,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 _REFUSED = _words("""
-    accept accept4 bind connect listen socket
+    accept accept4 bind connect listen socket sendmsg sendmmsg
     ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp
     pidfd_getfd pidfd_send_signal
     mount umount2 pivot_root chroot fsopen fsconfig fsmount fspick move_mount open_tree
@@ -120,6 +128,10 @@ def assemble(options: Filter, machine: str, pid: int) -> bytes:
         # glibc falls back to clone, whose flags the filter can read.
         *_calls(["clone3"], column, [_return(_ENOSYS)]),
         *_calls(refused, column, [_return(_EPERM)]),
+        # It takes any space at once, unlike writing. Programs then write.
+        *_calls(["fallocate"], column, [_return(_EOPNOTSUPP)]),
+        *_calls(["mmap"], column, _mmap()),
+        *_calls(["prctl"], column, _unless(0, (_DUMPABLE,))),
         *_calls(["ioctl"], column, _unless(1, _IOCTLS)),
         *_calls(["clone"], column, _clone()),
         *_calls(["socketpair"], column, _socketpair()),
@@ -163,6 +175,19 @@ def _clone() -> list[bytes]:
         _instruction(_AND, _NAMESPACES),
         *_if(_EQUAL, 0, [_return(_ALLOW)]),
         _return(_EPERM),
+    ]
+
+
+def _mmap() -> list[bytes]:
+    """Allow the call unless it makes shared memory without a file.
+
+    The memory stays as long as any page of it is mapped, and counts for no process then.
+    """
+    return [
+        _argument(3),
+        _instruction(_AND, _SHARED_ANONYMOUS),
+        *_if(_EQUAL, _SHARED_ANONYMOUS, [_return(_EPERM)]),
+        _return(_ALLOW),
     ]
 
 

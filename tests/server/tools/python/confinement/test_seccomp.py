@@ -12,6 +12,7 @@ from server.tools.python.confinement.syscalls import LAST, NUMBERS
 
 MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 KILL, ALLOW, SUCCESS, EPERM, ENOSYS = 0x80000000, 0x7FFF0000, 0x50000, 0x50001, 0x50026
+EOPNOTSUPP = 0x5005F
 PID = 4321
 
 
@@ -86,6 +87,20 @@ def test_pairs_of_unix_streams_alone(machine: str) -> None:
     assert action(machine, "socketpair", 1, 2) == EPERM
     assert action(machine, "socketpair", 1, 5) == EPERM
     assert action(machine, "socketpair", 16, 1) == EPERM
+
+
+def test_private_memory_and_mapped_files_but_no_shared_memory(machine: str) -> None:
+    for flags in (0x22, 0x20022, 0x1, 0x2, 0x3):
+        assert action(machine, "mmap", 0, 4096, 3, flags) == ALLOW
+    for flags in (0x21, 0x23, 0x8021):
+        assert action(machine, "mmap", 0, 4096, 3, flags) == EPERM
+
+
+def test_what_hides_files(machine: str) -> None:
+    assert action(machine, "sendmsg") == action(machine, "sendmmsg") == EPERM
+    assert action(machine, "prctl", 4, 0) == EPERM
+    assert action(machine, "prctl", 1, 9) == ALLOW
+    assert action(machine, "fallocate", 3, 0) == EOPNOTSUPP
 
 
 def test_limits_of_the_process_itself(machine: str) -> None:
