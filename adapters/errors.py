@@ -11,6 +11,7 @@ BackendError
   |   |   + Unreached  there was no connection; the engine may accept the request later
   |   |   + Mismatch   the engine does not take such requests, though it said it does
   |   + EngineDied   the engine of this process ended; only a new process helps
+  |   + GenerationFailed  the engine gave up this request; others go on
   |   + DeadEnd      the grammar of the request allows no further token
   + InvalidGrammar   the grammar of the request does not compile, or is too complex
   + UnknownBackend   there is no backend with this name
@@ -81,6 +82,10 @@ class Mismatch(EngineFault):
 
 class EngineDied(BackendFailed):
     """The engine of this process ended, and cannot be started again in this process."""
+
+
+class GenerationFailed(BackendFailed):
+    """The engine ended this generation with an error. Under a grammar that is often its fault."""
 
 
 class DeadEnd(BackendFailed):

@@ -30,6 +30,7 @@ _MAX_MASKS = 100
 _NO_TOKEN = "NoExtension"  # llguidance's name for a grammar that allows no token
 _FORBIDDEN = "doesn't satisfy the grammar"
 _MAX_STEPS_WITHOUT_MASK = 16
+_MAX_TRIED_IDS = 256
 _MAX_LISTED_WORDS = 1024  # of 6,284 words of 32 bits, each with at least one allowed token
 
 
@@ -102,6 +103,26 @@ class TokenMask:
             fill_next_token_bitmask(self.matcher, bits)
             self.set_bits(bits[0])
         return self._bits
+
+    def check(self, scratch: NDArray[np.int32]) -> None:
+        """Compute the mask into `scratch`, [1, words], only to set `error` if the matcher fails.
+
+        It takes half the time of `bits`.
+        """
+        fill_next_token_bitmask(self.matcher, scratch)
+        self._fails()
+
+    def error_after_next(self) -> BackendError | None:
+        """The error of the grammar: `error`, or that after one of few tokens that it allows next.
+
+        An object with many optional properties fails only when its first token is consumed.
+        """
+        for token_id in self.allowed()[:_MAX_TRIED_IDS]:
+            matcher = self.matcher.deep_copy()
+            matcher.consume_token(int(token_id))
+            if matcher.is_error():
+                return _matcher_error(matcher)
+        return self.error
 
     def allowed(self) -> NDArray[np.int64]:
         """The allowed ids, ascending; no ids, and `error` is set, if the matcher fails."""
@@ -206,10 +227,6 @@ class GrammarCompiler:
         there is no tokenizer or after `close`.
         """
         return (await self._shared(grammar)).mask()
-
-    async def check(self, grammar: str) -> None:
-        """Compile `grammar`. Raises the same errors as `compile`."""
-        await self._shared(grammar)
 
     async def _shared(self, grammar: str) -> Compilation:
         if self._closed:

@@ -40,6 +40,7 @@ from adapters.errors import (
     BackendFailed,
     ContextTooLong,
     EngineFault,
+    GenerationFailed,
     Mismatch,
     Overloaded,
     Unreached,
@@ -296,8 +297,12 @@ class Pool:
             member.described = False
             member.circuit.undecided(ticket)
             raise
-        except BackendFailed:
-            member.failed(first)
+        except BackendFailed as error:
+            if isinstance(error, GenerationFailed) and request.grammar is not None:
+                # The grammar may be at fault. It must not close the engine to other requests.
+                member.circuit.undecided(ticket)
+            else:
+                member.failed(first)
             raise
         except (BackendError, asyncio.CancelledError):
             member.circuit.undecided(ticket)

@@ -14,7 +14,7 @@ GROUP = "gpt_oss_server.backends"
 _REMOTE = "adapters.http.backends"
 _BUILT_IN = (
     EntryPoint("transformers", "adapters.local.opening:LocalBackend", GROUP),
-    EntryPoint("vllm", "adapters.vllm.backend:VLLMBackend", GROUP),
+    EntryPoint("vllm", "adapters.vllm.backend:open_vllm", GROUP),
     EntryPoint("vllm-http", f"{_REMOTE}:open_vllm", GROUP),
     EntryPoint("sglang", f"{_REMOTE}:open_sglang", GROUP),
     EntryPoint("llama-cpp", f"{_REMOTE}:open_llama_cpp", GROUP),

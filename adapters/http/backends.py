@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from adapters.base import VOCAB_SIZE, Backend, BackendConfig
+from adapters.base import Backend, BackendConfig
 from adapters.errors import BackendFailed
+from adapters.grammar_guard import GrammarGuard
 from adapters.http.engine import HTTPEngine
-from adapters.http.grammar_guard import GrammarGuard
 from adapters.http.llama_cpp import LlamaCppWire
 from adapters.http.options import Options, parse_options
 from adapters.http.sglang import SGLangWire
@@ -20,9 +20,9 @@ _WIRES: dict[str, Callable[[Options, BackendConfig], Wire]] = {
 }
 
 
-def open_vllm(config: BackendConfig) -> Pool:
+def open_vllm(config: BackendConfig) -> GrammarGuard:
     """A `BackendFactory` for `vllm serve --enable-scale-out`. Raises BackendFailed."""
-    return _pool(VLLMWire.name, config)
+    return GrammarGuard(_pool(VLLMWire.name, config), config.mask_tokenizer)
 
 
 def open_sglang(config: BackendConfig) -> Pool:
@@ -32,8 +32,7 @@ def open_sglang(config: BackendConfig) -> Pool:
 
 def open_llama_cpp(config: BackendConfig) -> GrammarGuard:
     """A `BackendFactory` for llama.cpp's server. Raises BackendFailed."""
-    pool = _pool(LlamaCppWire.name, config)
-    return GrammarGuard(pool, config.mask_tokenizer, VOCAB_SIZE)
+    return GrammarGuard(_pool(LlamaCppWire.name, config), config.mask_tokenizer)
 
 
 def open_engines(backend: str, config: BackendConfig) -> list[HTTPEngine]:

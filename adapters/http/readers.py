@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import httpx
 
 from adapters.base import GenerationChunk, GenerationRequest
-from adapters.errors import BackendFailed, EngineFault
+from adapters.errors import BackendError, BackendFailed, EngineFault
 from adapters.http.refusals import BAD_REQUEST, error_of_event, error_of_status
 from adapters.http.wire import JSON
 
@@ -25,7 +25,7 @@ class EventReader(ABC):
 
     def push(self, event: JSON) -> GenerationChunk | None:
         if (error := error_of_event(event, self._status_without_code())) is not None:
-            raise error_of_status(*error, self._request, self.refused_statuses)
+            raise self._error(*error)
         if self._last is not None:
             raise EngineFault(f"the {self.engine} engine sent more after the end of the answer")
         chunk = self._chunk(event)
@@ -38,6 +38,10 @@ class EventReader(ABC):
         if self._last is None:
             raise BackendFailed(f"the {self.engine} engine's answer was cut off")
         return self._last
+
+    def _error(self, status: int, message: str) -> BackendError:
+        """The error of an error event."""
+        return error_of_status(status, message, self._request, self.refused_statuses)
 
     def _status_without_code(self) -> int:
         """The status of an error event that has none."""

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLogprobs
-from adapters.errors import BackendFailed
+from adapters.errors import BackendError, BackendFailed, GenerationFailed
 from adapters.http.readers import EventReader
 from adapters.http.refusals import BAD_REQUEST
 from adapters.http.wire import (
@@ -26,6 +26,8 @@ from adapters.vllm.sampling import sampling_fields
 
 # The default of --max-num-seqs on most GPUs. The server does not report its value.
 _MAX_REQUESTS = 256
+# The message of an error event where the engine ended a generation with `error`, and goes on.
+_GAVE_UP = "Internal server error"
 _MAX_LOGPROBS = 20  # vLLM's default of --max-logprobs
 
 
@@ -71,7 +73,8 @@ class VLLMWire:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
-        return body | ({"priority": request.priority} if request.priority else {})
+        optional = {"priority": request.priority or None, "cache_salt": request.cache_salt}
+        return body | {name: value for name, value in optional.items() if value is not None}
 
     def reader(self, request: GenerationRequest) -> Reader:
         return VLLMReader(request)
@@ -96,6 +99,11 @@ class VLLMReader(EventReader):
             self._cached = details.get("cached_tokens")
         # The event of the usage has no choices, and follows the last tokens.
         return None if event.get("choices") == [] else super().push(event)
+
+    def _error(self, status: int, message: str) -> BackendError:
+        if message == _GAVE_UP:
+            return GenerationFailed("the vLLM engine ended the generation: error")
+        return super()._error(status, message)
 
     def finish(self) -> GenerationChunk:
         return replace(super().finish(), cached_tokens=self._cached)

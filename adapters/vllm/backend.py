@@ -42,7 +42,7 @@ from adapters.errors import (
     Rejected,
     Unsupported,
 )
-from adapters.grammars import GrammarCompiler
+from adapters.grammar_guard import GrammarGuard
 from adapters.phases import split_by_phase
 from adapters.reasons import finish_reason
 from adapters.vllm.arguments import engine_arguments
@@ -63,14 +63,18 @@ _LIMITED_RULE = re.compile(
 _LIMITS = "reasoning.max_tokens"
 
 
+def open_vllm(config: BackendConfig) -> GrammarGuard:
+    """A `BackendFactory`. The options are the arguments of vLLM's engine."""
+    return GrammarGuard(VLLMBackend(config), config.mask_tokenizer)
+
+
 class VLLMBackend:
-    """Implements `adapters.base.Backend`. Its options are the arguments of vLLM's engine."""
+    """Implements `adapters.base.Backend`, but vLLM does not follow all grammars to their end."""
 
     def __init__(self, config: BackendConfig) -> None:
         self._config = config
         self._engine: AsyncLLM | None = None
         self._info: BackendInfo | None = None
-        self._grammars: GrammarCompiler | None = None
         self._tasks: tuple[str, ...] = ()
         self._speculates = False
 
@@ -102,7 +106,6 @@ class VLLMBackend:
             _features(speculates=self._speculates),
             max_requests=_max_requests(engine),
         )
-        self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         self._config.progress("starting vLLM", 1.0)
 
     def _load(self, model: str, progress: Progress) -> AsyncLLM:
@@ -122,9 +125,6 @@ class VLLMBackend:
 
     async def stop(self) -> None:
         engine, self._engine = self._engine, None
-        grammars, self._grammars = self._grammars, None
-        if grammars is not None:
-            grammars.close()
         if engine is None:
             return
         # vLLM does not report its end to waiting requests, which would wait for ever.
@@ -142,24 +142,22 @@ class VLLMBackend:
         return self._generate(request)
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        self._running()
+        engine = self._running()
         length = len(request.prompt_token_ids)
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
-        if request.grammar is not None and self._grammars is not None:
-            if self._speculates and _LIMITED_RULE.search(request.grammar):
-                raise Unsupported(_LIMITS, f"{_NAME} (with speculative decoding)")
-            await self._grammars.check(request.grammar)
-        engine = self._running()
+        grammar = request.grammar
+        if grammar is not None and self._speculates and _LIMITED_RULE.search(grammar):
+            raise Unsupported(_LIMITS, f"{_NAME} (with speculative decoding)")
         with _errors_converted():
             inbox = OutputInbox()
             key = await self._add(engine, request, inbox)
             finished = False
             try:
                 while not finished:
-                    chunk = _chunk(await inbox.take(), request)
-                    finished = chunk.finish_reason is not None
-                    yield chunk
+                    for chunk in _chunks(await inbox.take(), request):
+                        finished = chunk.finish_reason is not None
+                        yield chunk
             finally:
                 if not finished and not engine.errored:
                     await engine.abort(key, internal=True)
@@ -173,7 +171,7 @@ class VLLMBackend:
             raise EngineDeadError
         core_request = engine.input_processor.process_inputs(
             request.request_id,
-            tokens_input(list(request.prompt_token_ids)),
+            tokens_input(list(request.prompt_token_ids), cache_salt=request.cache_salt),
             SamplingParams(**sampling_fields(request), output_kind=RequestOutputKind.DELTA),
             supported_tasks=self._tasks,
             priority=request.priority,
@@ -223,8 +221,27 @@ def _max_requests(engine: AsyncLLM) -> int:
     return count
 
 
+def _chunks(
+    outputs: list[EngineCoreOutput], request: GenerationRequest
+) -> Iterator[GenerationChunk]:
+    """One chunk with the tokens of all outputs.
+
+    Raises BackendFailed after it if the last output ends the generation with an error: its tokens
+    are those that vLLM's grammar refused.
+    """
+    chunk, word = _chunk(outputs, request), outputs[-1].finish_reason
+    if word is not None:
+        try:
+            chunk.finish_reason = finish_reason(str(word), "vLLM")
+        except BackendFailed:
+            yield chunk
+            raise
+    yield chunk
+
+
 def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> GenerationChunk:
-    prefill, reason = outputs[0].prefill_stats, outputs[-1].finish_reason
+    """The tokens of all outputs, without a finish reason."""
+    prefill = outputs[0].prefill_stats
     token_ids: list[int] = []
     for output in outputs:
         token_ids += output.new_token_ids
@@ -239,8 +256,7 @@ def _chunk(outputs: list[EngineCoreOutput], request: GenerationRequest) -> Gener
     return GenerationChunk(
         tuple(token_ids),
         logprobs,
-        None if reason is None else finish_reason(str(reason), "vLLM"),
-        None if prefill is None else prefill.num_cached_tokens,
+        cached_tokens=None if prefill is None else prefill.num_cached_tokens,
     )
 
 

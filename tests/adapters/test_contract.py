@@ -24,7 +24,7 @@ from adapters.base import (
     SamplingParams,
     SamplingPhase,
 )
-from adapters.errors import BackendFailed, ContextTooLong, InvalidGrammar
+from adapters.errors import BackendFailed, ContextTooLong, DeadEnd, InvalidGrammar
 from adapters.registry import create
 from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
 from harmony.messages import Author, Message, Role
@@ -163,6 +163,20 @@ async def test_a_prompt_that_comes_again_is_taken_from_the_cache(sampler: Backen
     assert 128 <= cached < len(request.prompt_token_ids)
 
 
+async def test_only_prompts_with_the_same_salt_are_taken_from_the_cache(
+    name: str, sampler: Backend
+) -> None:
+    if name not in ("transformers", "vllm", "vllm-http"):
+        pytest.skip("its cache knows no salts")
+    cached = [
+        sum(chunk.cached_tokens or 0 for chunk in await run(sampler, request))
+        for salt in ("a", "b", None, "a")
+        for request in [ask("salted " * 300, cache_salt=salt)]
+    ]
+    assert cached[:3] == [0, 0, 0]
+    assert cached[3] >= 128
+
+
 async def test_there_are_no_logprobs_unless_asked_for(backend: Backend) -> None:
     assert {chunk.logprobs for chunk in await run(backend, ask())} == {None}
 
@@ -193,6 +207,31 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(sampler: Ba
     with pytest.raises(InvalidGrammar):
         await run(sampler, ask(grammar="start: nonsense("))
     await sampler.check()
+
+
+def object_of(count: int) -> str:
+    """A grammar for an object with so many optional properties."""
+    properties = {f"p{number}": {"type": "string"} for number in range(count)}
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return f"start: <[{MESSAGE}]> %json {json.dumps(schema)}"
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        "start: /[a-z]{3}[^\\s\\S]/",
+        'start: "select" x\nx: /[^\\s\\S]/',
+        'start: "a" s\ns: s s s | s s | /[a-z]/ | " " | ""',
+        object_of(600),
+    ],
+)
+async def test_a_grammar_that_cannot_be_followed_to_its_end_is_at_fault(
+    sampler: Backend, grammar: str
+) -> None:
+    for _ in range(3):
+        with pytest.raises((DeadEnd, InvalidGrammar)):
+            await run(sampler, ask(max_tokens=60, grammar=grammar))
+    assert tokens(await run(sampler, ask(max_tokens=2)))
 
 
 async def test_a_seed_repeats_the_tokens(backend: Backend) -> None:

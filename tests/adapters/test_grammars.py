@@ -131,19 +131,6 @@ async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
         await compiler.compile("start: nowhere")
 
 
-async def test_checking_compiles_once_for_those_who_follow(
-    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await compiler.check(TEXT)
-    monkeypatch.setattr("adapters.grammars._compile", None)
-    assert not (await compiler.compile(TEXT)).complete
-
-
-async def test_checking_refuses_what_does_not_compile(compiler: GrammarCompiler) -> None:
-    with pytest.raises(InvalidGrammar):
-        await compiler.check("start: (")
-
-
 async def test_a_grammar_is_not_blamed_for_a_busy_machine(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,15 +148,15 @@ async def test_a_grammar_is_not_blamed_for_those_that_compile_before_it(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done = threading.Event()
-    await compiler.check(TEXT)  # the tokenizer is there
+    await compiler.compile(TEXT)  # the tokenizer is there
     monkeypatch.setattr(grammars, "_COMPILE_SECONDS", 0.01)
     monkeypatch.setattr(grammars, "_compile", lambda *_: done.wait())
-    others = [compiler.check(f'start: "{number}"') for number in range(grammars._THREADS)]
+    others = [compiler.compile(f'start: "{number}"') for number in range(grammars._THREADS)]
     try:
         refused = await asyncio.gather(*others, return_exceptions=True)
         assert {type(error) for error in refused} == {Overloaded}
         with pytest.raises(Overloaded, match="at once"):
-            await compiler.check('start: "a"')
+            await compiler.compile('start: "a"')
     finally:
         done.set()
 

@@ -14,6 +14,7 @@ from adapters.errors import (
     BackendFailed,
     ContextTooLong,
     EngineFault,
+    GenerationFailed,
     InvalidGrammar,
     Mismatch,
     Overloaded,
@@ -524,6 +525,19 @@ async def test_an_engine_that_passes_a_health_check_is_used_again() -> None:
         await open_circuit(pool, failing)
         await pool.probe()
         assert pool._members[0].available
+
+
+@pytest.mark.parametrize(("grammar", "available"), [('start: "a"', True), (None, False)])
+async def test_generations_that_fail_under_grammars_do_not_open_the_circuit(
+    grammar: str | None, available: bool
+) -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.fault = GenerationFailed("error")
+        for _ in range(3):
+            with pytest.raises(GenerationFailed):
+                await sample(pool, ask(grammar=grammar))
+        assert pool._members[0].available is available
 
 
 async def test_a_health_check_that_began_before_the_failures_says_nothing_of_them() -> None:

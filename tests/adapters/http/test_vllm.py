@@ -21,6 +21,7 @@ from adapters.errors import (
     BackendFailed,
     ContextTooLong,
     EngineFault,
+    GenerationFailed,
     InvalidGrammar,
     Rejected,
 )
@@ -139,7 +140,8 @@ async def test_logprobs_of_the_sampled_tokens_alone(client: HTTPEngine, engine: 
 
 async def test_the_request_has_the_fields_of_vllm(client: HTTPEngine, engine: FakeEngine) -> None:
     sampling = SamplingParams(0.5, 0.9, 40, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
-    request = ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>", priority=-1)
+    optional = {"grammar": "start: <[1]>", "priority": -1, "cache_salt": "salt"}
+    request = ask(sampling=sampling, seed=3, logprobs=2, **optional)
     engine.will(GENERATE, engine.recorded("logprobs"))
     await sample(client, request)
     body = engine.bodies(GENERATE)[-1]
@@ -168,6 +170,7 @@ async def test_the_request_has_the_fields_of_vllm(client: HTTPEngine, engine: Fa
         "stream": True,
         "stream_options": {"include_usage": True},
         "priority": -1,
+        "cache_salt": "salt",
     }
 
 
@@ -225,6 +228,18 @@ async def test_an_error_in_the_stream_is_a_failure(client: HTTPEngine, engine: F
     engine.will(GENERATE, sends(engine.lines("length")[0], error))
     with pytest.raises(BackendFailed, match="answered 500"):
         await sample(client, ask())
+
+
+async def test_a_generation_that_the_engine_gives_up_is_named(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    message = '{"message": "Internal server error", "type": "InternalServerError", "code": 500}'
+    lines = (engine.lines("length")[0], f'data: {{"error": {message}}}\n\n')
+    engine.will(GENERATE, sends(*lines))
+    chunks = client.generate(ask())
+    assert (await anext(chunks)).token_ids
+    with pytest.raises(GenerationFailed):
+        await anext(chunks)
 
 
 async def test_an_error_of_a_request_in_the_stream_is_the_requests(

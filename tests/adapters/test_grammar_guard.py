@@ -1,29 +1,47 @@
+import json
 import random
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from llguidance import LLParserLimits, LLTokenizer
+from numpy.typing import NDArray
 
-from adapters import grammars
+from adapters import grammar_guard, grammars
 from adapters.base import FEATURES, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.errors import BackendFailed, InvalidGrammar
-from adapters.http.grammar_guard import GrammarGuard
+from adapters.errors import BackendError, BackendFailed, DeadEnd, GenerationFailed, InvalidGrammar
+from adapters.grammar_guard import GrammarGuard
+from adapters.grammars import TokenMask
+from harmony.vocab import RETURN
 
 LETTERS: tuple[int, ...] = (64, 65)  # a, b
+C = 66
 MUCH = 's: s s s | s s | /[c-z]/ | " " | ""'
 NOTHING = "s: s <[1]>"
+WIDE = "start: %json " + json.dumps(
+    {
+        "type": "object",
+        "properties": {f"p{number}": {"type": "string"} for number in range(600)},
+        "additionalProperties": False,
+    }
+)
 INFO = BackendInfo("engine", None, 2048, 201_088, FEATURES)
 
 
 class IgnoringEngine:
-    """Says `tokens`, whatever the grammar. asked: how often; ended: whether it was let end."""
+    """Says `tokens`, whatever the grammar, and then fails with `error`.
+
+    asked: how often; ended: whether it was let end.
+    """
 
     def __init__(self) -> None:
         self.info = INFO
         self.tokens = LETTERS
         self.asked = 0
         self.at_once = 1
+        self.error: BackendError | None = None
         self.ended = False
         self.stopped = False
 
@@ -40,6 +58,8 @@ class IgnoringEngine:
         try:
             for first in range(0, len(self.tokens), self.at_once):
                 yield GenerationChunk(self.tokens[first : first + self.at_once])
+            if self.error is not None:
+                raise self.error
         finally:
             self.ended = True
 
@@ -51,7 +71,7 @@ def engine() -> IgnoringEngine:
 
 @pytest.fixture
 async def guard(engine: IgnoringEngine, mask_tokenizer: LLTokenizer) -> AsyncIterator[GrammarGuard]:
-    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
+    guard = GrammarGuard(engine, lambda: mask_tokenizer)
     await guard.start()
     yield guard
     await guard.stop()
@@ -82,20 +102,69 @@ async def test_nothing_follows_a_token_that_the_grammar_forbids(
     assert engine.ended
 
 
-@pytest.mark.parametrize("rest", [MUCH, NOTHING])
+@pytest.mark.parametrize("second", [65, RETURN, C])
+@pytest.mark.parametrize(("rest", "fault"), [(MUCH, InvalidGrammar), (NOTHING, DeadEnd)])
 async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
-    guard: GrammarGuard, rest: str
+    guard: GrammarGuard,
+    engine: IgnoringEngine,
+    rest: str,
+    fault: type[BackendError],
+    second: int,
 ) -> None:
+    """Whether the engine then samples what is forbidden, the end, or what its mask allowed."""
+    engine.tokens = (64, second)
     chunks = guard.generate(ask(f'start: "a" s\n{rest}'))
     await anext(chunks)
-    with pytest.raises(InvalidGrammar, match="too complex"):
+    with pytest.raises(fault):
         await anext(chunks)
+    assert engine.ended
+
+
+async def test_tokens_that_come_at_once_with_forbidden_ones_show_the_grammars_fault(
+    guard: GrammarGuard, engine: IgnoringEngine
+) -> None:
+    engine.tokens, engine.at_once = (64, RETURN), 2
+    chunks = guard.generate(ask(f'start: "a" s\n{NOTHING}'))
+    assert (await anext(chunks)).token_ids == (64,)
+    with pytest.raises(DeadEnd):
+        await anext(chunks)
+
+
+async def test_the_masks_after_a_slow_one_are_computed_on_threads(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, threads = threading.current_thread(), []
+
+    def check(mask: TokenMask, scratch: NDArray[np.int32]) -> None:
+        threads.append(threading.current_thread() is loop)
+
+    monkeypatch.setattr(grammar_guard, "_QUICK_SECONDS", -1.0)
+    monkeypatch.setattr(TokenMask, "check", check)
+    engine.tokens = (64, 65, C)
+    await sampled_ids(guard, 'start: "a" "b" "c" "d"')
+    assert threads == [True, False, False]
+
+
+async def test_a_token_that_exceeds_the_limits_is_the_grammars_fault(
+    guard: GrammarGuard, engine: IgnoringEngine
+) -> None:
+    engine.tokens, engine.error = (), GenerationFailed("error")
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await sampled_ids(guard, WIDE)
+
+
+async def test_a_generation_that_fails_under_a_good_grammar_is_the_engines_fault(
+    guard: GrammarGuard, engine: IgnoringEngine
+) -> None:
+    engine.tokens, engine.error = (64,), GenerationFailed("error")
+    with pytest.raises(GenerationFailed):
+        await sampled_ids(guard, 'start: "a" "b"')
 
 
 async def test_a_grammar_that_one_answer_exhausted_can_be_used_by_others(
     guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grammars, "LIMITS", LLParserLimits(max_lexer_states=40))
+    monkeypatch.setattr(grammars, "LIMITS", LLParserLimits(max_lexer_states=100))
     grammar = 'start: "a" A\nA: /[a-e]*[aeiou][a-e]{24}[0-9]/'
     engine.tokens = (64, *random.Random(1).choices(range(64, 69), k=60))
     with pytest.raises(InvalidGrammar, match="too complex"):
@@ -116,7 +185,7 @@ async def test_an_engine_without_masks_answers_for_itself(
     engine: IgnoringEngine, mask_tokenizer: LLTokenizer
 ) -> None:
     engine.info = replace(INFO, features=FEATURES - {"grammar"})
-    guard = GrammarGuard(engine, lambda: mask_tokenizer, 201_088)
+    guard = GrammarGuard(engine, lambda: mask_tokenizer)
     await guard.start()
     assert await sampled_ids(guard, 'start: "c"') == [*LETTERS]
     await guard.stop()
