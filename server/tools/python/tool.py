@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from harmony.grammar import CallableTool, FreeText
 from harmony.tools import PYTHON
@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 NAME = "python"
 TYPE = "code_interpreter"
+ITEM: Literal["code_interpreter_call"] = "code_interpreter_call"
 
 PROGRESS_SECONDS = 0.5
 """The least time between two reports of a running cell's output."""
@@ -77,8 +78,9 @@ class PythonTool:
     async def open(self, config: Mapping[str, Any], context: ToolContext) -> "PythonSession":
         """A session on the container that the request names, or on one of its own.
 
-        With `auto`, the container of the previous turn is used if it still runs. A new one is made
-        by the first call. Raises APIError for an invalid, unknown or expired container.
+        With `auto`, the container of the previous turn is used if it still runs, or that of the
+        last call that the client sends back. A new one is made by the first call. Raises APIError
+        for an invalid, unknown or expired container.
         """
         if self.problem is not None:
             raise unavailable(NAME, self.problem, context.param)
@@ -98,7 +100,7 @@ class PythonTool:
         await self._containers.check_files(context.owner, options, param=f"{param}.")
         known = ("type", "file_ids", "memory_limit", "network_policy")
         echo = {name: auto[name] for name in known if auto.get(name) is not None}
-        previous = (context.state or {}).get("container_id")
+        previous = (context.state or _last_call(context)).get("container_id")
         is_running = isinstance(previous, str) and await self._containers.find(
             context.owner, previous
         )
@@ -106,6 +108,12 @@ class PythonTool:
         return PythonSession(
             self._containers, context, container_id, options, echo, bool(is_running)
         )
+
+
+def _last_call(context: ToolContext) -> Mapping[str, Any]:
+    """The last call of Python before the answer, as the store or the client has it."""
+    calls = (item for item in reversed(context.history) if item["type"] == ITEM)
+    return next(calls, {})
 
 
 class PythonSession:
@@ -128,7 +136,7 @@ class PythonSession:
         self.declaration = ToolDeclaration(
             name=NAME,
             type=TYPE,
-            item="code_interpreter_call",
+            item=ITEM,
             calls=(CallableTool(NAME, FreeText()),),
             echo={"type": TYPE, "container": container},
             namespace=PYTHON,

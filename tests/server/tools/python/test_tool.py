@@ -104,6 +104,32 @@ async def test_state_lasts_between_cells_and_turns(world: World) -> None:
     assert (await result(second, "x + 2")).text == "22"
 
 
+def shown(session: PythonSession) -> dict[str, Any]:
+    """The item of a call of the session."""
+    return {"type": "code_interpreter_call", "id": "ci_1", **session.declaration.fields}
+
+
+async def test_auto_takes_the_container_of_the_last_call_that_comes_back(world: World) -> None:
+    first, second = await opened(world), await opened(world)
+    for session in (first, second):
+        await result(session, "1")
+    others = ({"type": "web_search_call"}, {"type": "code_interpreter_call", "container_id": 1})
+    history = (others[1], shown(first), shown(second), others[0])
+    assert (await opened(world, history=history)).declaration.fields == second.declaration.fields
+    made = await opened(world, history=history, state=first.state)
+    assert made.declaration.fields == first.declaration.fields
+    made = await opened(world, history=(shown(first), others[1]))
+    assert made.declaration.fields != first.declaration.fields
+
+
+async def test_auto_takes_no_container_of_another_owner(world: World) -> None:
+    first = await opened(world)
+    await result(first, "1")
+    context = ToolContext("b", "resp_2", "tools.0", LONG, history=(shown(first),))
+    made = await PythonTool(world.service).open(AUTO, context)
+    assert made.declaration.fields != first.declaration.fields
+
+
 async def test_auto_makes_a_new_container_where_the_previous_one_has_expired(
     world: World,
 ) -> None:
