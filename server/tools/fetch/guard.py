@@ -26,16 +26,21 @@ T = TypeVar("T")
 _MOST_ADDRESSES = 64
 _MOST_TRIED = 4
 _RESOLVE_SECONDS = 10.0
+_MOST_THREADS = 192
+"""Of one resolver. A thread cannot be ended: where no name server answers, it may wait for 30
+seconds, three times as long as anybody waits for it. The pages' client has 64 connections: even if
+all of them wait for such names, one after another, each other name has a thread."""
 
 
 class SystemResolver:
     """Resolves names as the operating system does, on threads of its own.
 
-    A slow name server then never takes the threads that the rest of the server uses.
+    A slow name server then never takes the threads that the rest of the server uses. A thread is
+    made where all others wait for an answer.
     """
 
-    def __init__(self, threads: int = 16) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="resolve")
 
     async def __call__(self, host: str) -> Sequence[str]:
         """The addresses of the host, each once. Raises OSError."""

@@ -1,7 +1,10 @@
 """No private address is reached, however it is spelled, resolved or redirected to."""
 
 import asyncio
+import socket
+import threading
 from pathlib import Path
+from typing import Any
 
 import httpcore
 import httpx
@@ -305,4 +308,26 @@ async def test_sockets_of_the_machine_are_refused() -> None:
 async def test_the_system_resolver_finds_the_loopback_addresses() -> None:
     resolver = SystemResolver()
     assert set(await resolver("localhost")) <= {"127.0.0.1", "::1"}
+    resolver.close()
+
+
+async def test_name_servers_that_never_answer_leave_threads_for_other_names(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers, getaddrinfo = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str, *rest: Any, **options: Any) -> Any:
+        if host != "localhost":
+            answers.wait()
+        return getaddrinfo("localhost", *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    resolver = SystemResolver()
+    waiting = [asyncio.ensure_future(resolver(f"{n}.example")) for n in range(128)]
+    try:
+        async with asyncio.timeout(60):
+            assert await resolver("localhost")
+    finally:
+        answers.set()
+    await asyncio.gather(*waiting)
     resolver.close()
