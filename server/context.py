@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import cast
 
 from starlette.requests import HTTPConnection
@@ -97,7 +98,17 @@ class Context:
             recalled_states=self.recalled_states,
             summaries=self._summaries,
             context_length=self.context_length,
+            cache_salt=self.cache_salt(owner),
         )
+
+    def cache_salt(self, owner: str) -> str | None:
+        """What separates the cached prompts of `owner` from others'; None where they are shared.
+
+        It is not the owner itself, since engines behind URLs get it.
+        """
+        if self.settings.share_cache or len(self.settings.api_keys) < 2:
+            return None
+        return blake2b(owner.encode(), digest_size=16, person=b"cache salt").hexdigest()
 
     def feed(
         self, run: Run, encode: Encode, start: int = 0, *, stored: Stored | None = None

@@ -65,6 +65,12 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
         description="file with more such keys, one a line; it is read at the start",
     )
     _file_keys: tuple[str, ...] = PrivateAttr(())
+    share_cache: bool = Field(
+        False,
+        description="whether requests with different API keys share what engines have cached of "
+        "equal prompts. That is faster, and shows in `cached_tokens` and in times what other keys "
+        "have asked",
+    )
     allow_anonymous: bool = Field(
         False,
         description="whether `serve` starts without a key on an address that other machines can "

@@ -84,6 +84,8 @@ class SGLangWire:
         }
         if request.logprobs is not None:
             body |= {"return_logprob": True, "top_logprobs_num": request.logprobs}
+        if request.cache_salt is not None:
+            body["extra_key"] = request.cache_salt
         return body
 
     def reader(self, request: GenerationRequest) -> Reader:

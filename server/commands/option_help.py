@@ -27,6 +27,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "port",
         "api_key",
         "api_key_file",
+        "share_cache",
         "allow_anonymous",
         "allowed_host",
         "cors_origin",

@@ -36,6 +36,7 @@ class SamplingPlan:
     top_logprobs: None for no logprobs; n >= 0 for logprobs of the answer with n alternatives.
     grammar: llguidance Lark text that masks the sampling; None for no mask.
     affinity: requests with the same value share a prompt prefix; None derives it from the prompt.
+    cache_salt: only requests with the same value share cached prompts.
     priority: lower values are served first.
     own_grammar: whether a part of the grammar is from the request: a schema, a regex or Lark.
     prompt_param: the request field that holds the prompt, named in errors about its length.
@@ -49,6 +50,7 @@ class SamplingPlan:
     top_logprobs: int | None = None
     grammar: str | None = None
     affinity: str | None = None
+    cache_salt: str | None = None
     priority: int = 0
     own_grammar: bool = False
     prompt_param: str = "input"

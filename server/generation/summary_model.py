@@ -96,5 +96,7 @@ def _plan(prompt: SummaryPrompt, *, masks: bool) -> TurnPlan:
         grammar=grammar,
         answer_grammar=grammar,
         prefill=_HEADER,
+        # No prompt of a client finds reasoning that is cached here.
+        cache_salt="summaries",
         priority=PRIORITY,
     )

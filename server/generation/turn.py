@@ -349,6 +349,7 @@ def _fit(
         logprobs=plan.top_logprobs,
         grammar=plan.grammar,
         affinity=plan.affinity,
+        cache_salt=plan.cache_salt,
         priority=plan.priority,
     )
 

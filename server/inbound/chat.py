@@ -152,6 +152,7 @@ def _compile(
         top_logprobs=_top_logprobs(request),
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
+        cache_salt=context.cache_salt,
         priority=read_priority(request.priority, request.service_tier),
         max_tool_calls=request.max_tool_calls,
         summary=_summary(request, reasoning, context),

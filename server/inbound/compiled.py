@@ -38,6 +38,7 @@ class CompileContext:
     is_new: whether the request was not compiled before. One that is compiled again for the record
     of its answer has run the calls that it approves, and its ids were accepted.
     context_length: of the model, in tokens. It limits what encrypted content may hold.
+    cache_salt: as in `SamplingPlan`.
     """
 
     owner: str
@@ -56,6 +57,7 @@ class CompileContext:
     summaries: SummariesWhen = "never"
     is_new: bool = True
     context_length: int = CONTEXT_LENGTH
+    cache_salt: str | None = None
 
     def sealed_input(self) -> SealedInput:
         """Opens the seals of one request."""

@@ -30,10 +30,13 @@ class CompiledCompletion:
     logprobs: int | None
 
 
-def compile(request: CreateCompletion, *, context_length: int) -> CompiledCompletion:
+def compile(
+    request: CreateCompletion, *, context_length: int, cache_salt: str | None = None
+) -> CompiledCompletion:
     """Compile a request. Long prompts take seconds: call it off the event loop.
 
-    context_length: of the model, in tokens. Raises InvalidRequest naming the field.
+    context_length: of the model, in tokens. cache_salt: as in `SamplingPlan`. Raises InvalidRequest
+    naming the field.
     """
     refuse("suffix", request.suffix)
     n = request.n or 1
@@ -58,6 +61,7 @@ def compile(request: CreateCompletion, *, context_length: int) -> CompiledComple
         # The best answers are those with the highest logprobs, so these are needed.
         top_logprobs=0 if ranked and request.logprobs is None else request.logprobs,
         affinity=request.prompt_cache_key,
+        cache_salt=cache_salt,
         priority=read_priority(request.priority),
         prompt_param="prompt",
         logprobs_param="best_of" if request.logprobs is None else "logprobs",

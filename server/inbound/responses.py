@@ -238,6 +238,7 @@ def _compile(
         logprobs_param="top_logprobs" if request.top_logprobs else "include",
         effort=reasoning.effort,
         affinity=request.prompt_cache_key,
+        cache_salt=context.cache_salt,
         priority=read_priority(request.priority, request.service_tier),
         max_tool_calls=request.max_tool_calls,
         summary=_summary(request, reasoning, context),

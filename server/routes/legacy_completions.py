@@ -18,6 +18,7 @@ from server.generation import parallel_samples
 from server.generation.gateway import AnswerSpec
 from server.generation.runs import WireEvent
 from server.http.answers.answer import respond
+from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound import legacy_completions
@@ -39,7 +40,12 @@ async def create_completion(request: Request) -> Response:
     model = context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A raw completion")
     info = context.gateway.backend.info
-    compiling = partial(legacy_completions.compile, body, context_length=info.context_length)
+    compiling = partial(
+        legacy_completions.compile,
+        body,
+        context_length=info.context_length,
+        cache_salt=context.cache_salt(owner_of(request)),
+    )
     size = max(threads.size_of(body.prompt), threads.Size.MEDIUM)
     compiled = await threads.run(compiling, size)
     completion_id = new_id("cmpl")

@@ -37,6 +37,26 @@ def test_the_names_are_the_settings(context: Context) -> None:
     assert replace(context, settings=Settings(model="m")).models == ("m",)
 
 
+def test_each_of_several_keys_has_cached_prompts_of_its_own(context: Context) -> None:
+    several = replace(context, settings=Settings(api_key=("a", "b")))
+    assert several.cache_salt("alice") == several.compiling("alice", "resp").cache_salt
+    assert len({several.cache_salt("alice"), several.cache_salt("bob"), "alice", None}) == 4
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(),
+        Settings(api_key=("a",)),
+        Settings(api_key=("a", "b"), share_cache=True),
+    ],
+)
+def test_cached_prompts_are_shared_where_there_are_not_several_keys_or_it_is_asked_for(
+    context: Context, settings: Settings
+) -> None:
+    assert replace(context, settings=settings).cache_salt("alice") is None
+
+
 @pytest.mark.parametrize(
     ("asked", "cheap", "when"),
     [

@@ -145,7 +145,8 @@ async def test_incremental_outputs_are_taken_as_they_are(
 async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/generate", engine.recorded("incremental"))
     sampling = SamplingParams(0.5, 0.9, 0, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
-    await sample(client, ask(sampling=sampling, seed=3, logprobs=2, grammar="start: <[1]>"))
+    optional = {"grammar": "start: <[1]>", "cache_salt": "salt"}
+    await sample(client, ask(sampling=sampling, seed=3, logprobs=2, **optional))
     body = engine.bodies("/generate")[-1]
     assert body.pop("rid").startswith("r-")
     assert body == {
@@ -153,6 +154,7 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
         "stream": True,
         "return_logprob": True,
         "top_logprobs_num": 2,
+        "extra_key": "salt",
         "sampling_params": {
             "max_new_tokens": 4,
             "stop_token_ids": [200002],

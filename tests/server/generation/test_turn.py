@@ -122,6 +122,7 @@ async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: St
         top_logprobs=2,
         grammar="start: /x/",
         affinity="a",
+        cache_salt="s",
         priority=-4,
     )
     request = (await prepare(plan, await start_engine(ANSWER), "resp_1")).request
@@ -132,6 +133,7 @@ async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: St
     assert (request.sampling, request.phases) == (sampling, ())
     assert (request.seed, request.logprobs) == (3, 2)
     assert (request.grammar, request.affinity) == ("start: /x/", "a")
+    assert request.cache_salt == "s"
     assert request.priority == -4
 
 
