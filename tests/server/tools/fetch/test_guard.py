@@ -324,6 +324,7 @@ async def test_name_servers_that_never_answer_leave_threads_for_other_names(
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     resolver = SystemResolver()
     waiting = [asyncio.ensure_future(resolver(f"{n}.example")) for n in range(128)]
+    await asyncio.sleep(0)  # Each of them asks.
     try:
         async with asyncio.timeout(60):
             assert await resolver("localhost")
