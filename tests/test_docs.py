@@ -25,8 +25,23 @@ from server.app import create_app
 from server.commands import serve
 from server.commands.main import main
 from server.commands.option_help import option
+from server.generation.hosted_calls import GRACE_SECONDS
+from server.http import idempotency
+from server.http.answers.sse import PING_SECONDS
+from server.http.connections.write_timeout import WRITE_SECONDS
+from server.persistence.maintenance import HEARTBEAT_SECONDS, SILENT_SECONDS
+from server.replay import recall
+from server.responses import websocket
+from server.schemas.files import LEAST_LIFETIME, MOST_LIFETIME
+from server.schemas.legacy_completions import MAX_BEST_OF
 from server.schemas.responses import CreateResponse
 from server.settings import Settings
+from server.store.approvals.base import KEEP_SECONDS
+from server.store.chat_completions import memory as chat_memory
+from server.store.conversations import memory as conversation_memory
+from server.store.memory_size import MOST_BYTES
+from server.store.responses import memory as response_memory
+from server.store.responses.sql import _CHECK_BYTES
 from tests.documentation import PAGES, README, ROOT, blocks, commands, inline, section, table, text
 
 DOCS = ROOT / "docs"
@@ -371,6 +386,36 @@ def test_every_option_of_a_backend_is_documented(options: Any) -> None:
     rows = table(section(DOCS / "backends.md", "Options of an engine"))
     named = {row[0].strip("`") for row in rows}
     assert set(options.__dataclass_fields__) - named == set()
+
+
+# Numbers
+
+IN_WORDS = {5: "five", 3600: "an hour"}
+NUMBERS = [
+    ("chat", f"`best_of` (up to {MAX_BEST_OF})"),
+    ("deployment", f"{WRITE_SECONDS / 60:g} minutes in which a client reads nothing"),
+    ("errors", f"The WebSocket connection is {IN_WORDS.get(websocket.LIFETIME)} old."),
+    ("files", f"with {LEAST_LIFETIME:,} to {MOST_LIFETIME:,} seconds"),
+    ("mcp", f"A signed or encrypted `id` is valid for {KEEP_SECONDS / 86_400:g} days."),
+    ("responses", f"sends the comment `: ping` every {PING_SECONDS:g} seconds"),
+    ("responses", f"keeps the last answers, up to {idempotency.CAPACITY >> 20} MiB together"),
+    (
+        "storage",
+        f"holds at most {response_memory.CAPACITY:,} responses, {conversation_memory.CAPACITY:,}"
+        f" conversations and {chat_memory.CAPACITY:,} chat completions, and some"
+        f" {MOST_BYTES >> 20} MiB of each of the three",
+    ),
+    ("storage", f"in the memory of the process, up to {recall.CAPACITY:,} tokens"),
+    ("storage", f"gateways send one every {HEARTBEAT_SECONDS:g} seconds"),
+    ("storage", f"that sends none for {SILENT_SECONDS:g} seconds counts as ended"),
+    ("storage", f"has written {_CHECK_BYTES >> 10} KiB to it as a check"),
+    ("tools", f"its time limit, and {IN_WORDS.get(GRACE_SECONDS)} seconds more, is stopped"),
+]
+
+
+@pytest.mark.parametrize(("page", "sentence"), NUMBERS)
+def test_a_number_in_the_text_is_that_of_the_code(page: str, sentence: str) -> None:
+    assert sentence in " ".join(text(DOCS / f"{page}.md").split())
 
 
 # Names
