@@ -9,14 +9,26 @@ from server.tools.python.sandbox import OutputImage, OutputText
 MOST_TEXT = 1 << 20
 """Bytes of output that the model reads. More is cut in the middle."""
 
+MOST_OUTPUTS = 32 << 20
+"""Bytes of JSON that the API shows of all cells of an answer. The answer has each several times, in
+events, in its items and in the store."""
+
+LEFT_OUT = "[Outputs are left out here: those of the answer took more than 32 MiB.]"
 NO_OUTPUT = "[No output. Print a value, or end the cell with it, to see it.]"
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_LONG_ESCAPES = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
+"""The bytes that JSON writes as six."""
 
 
 class CellOutput:
-    """The output of a cell, collected in the order in which it came."""
+    """The output of a cell, collected in the order in which it came.
 
-    def __init__(self) -> None:
+    left: bytes that `outputs` may take; after it, what they leave to the next cell.
+    """
+
+    def __init__(self, left: int = MOST_OUTPUTS) -> None:
+        self.left = left
+        self._most_shown: int | None = None
         self._parts: list[list[str] | OutputImage] = []
         self._made: list[dict[str, Any]] = []
         self._line_is_open = False
@@ -25,6 +37,7 @@ class CellOutput:
         """Append output. Values and tracebacks stand on lines of their own."""
         if isinstance(event, OutputImage):
             self._parts.append(event)
+            self._spend(len(event.data) * 4 // 3)
             return
         text = _SURROGATES.sub(_escape, event.text)
         if not text:
@@ -38,12 +51,21 @@ class CellOutput:
             last.append("\n")
         last.append(text)
         self._line_is_open = is_whole
+        self._spend(_size_in_json(text))
+
+    def _spend(self, size: int) -> None:
+        """Count a size for the last part. No part is shown from the one on that is too large."""
+        self.left -= size
+        if self.left < 0 and self._most_shown is None:
+            self._most_shown = len(self._parts) - 1
 
     def outputs(self) -> list[dict[str, Any]]:
-        """The API's `outputs`: logs, and images as data URLs."""
+        """The API's `outputs`: logs, and images as data URLs. A note replaces what is too much."""
+        shown, last = self._parts[: self._most_shown], len(self._parts) - 1
         # Reports of a running cell ask for all outputs, and only the last part can still grow.
-        self._made += map(_api_output, self._parts[len(self._made) : -1])
-        return [*self._made, *map(_api_output, self._parts[-1:])]
+        self._made += map(_api_output, shown[len(self._made) : last])
+        note = [] if self._most_shown is None else [{"type": "logs", "logs": LEFT_OUT}]
+        return [*self._made, *map(_api_output, shown[last:]), *note]
 
     def text(self, note: str = "", most: int = MOST_TEXT) -> str:
         """The output as the model reads it, with `note` on a line of its own at its end.
@@ -69,6 +91,11 @@ def cut_middle(text: str, most: int) -> str:
     tail = encoded[-(most // 2) :].decode("utf-8", "ignore")
     left_out = len(encoded) - most
     return f"{head}\n[… {left_out} bytes of output are left out here …]\n{tail}"
+
+
+def _size_in_json(text: str) -> int:
+    content = text.encode()
+    return len(content) + 5 * (len(content) - len(content.translate(None, _LONG_ESCAPES)))
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -28,7 +28,7 @@ from server.tools.base import (
 )
 from server.tools.python.container_options import ContainerOptions, read_options
 from server.tools.python.containers import ContainerService
-from server.tools.python.output import CellOutput
+from server.tools.python.output import MOST_OUTPUTS, CellOutput
 from server.tools.python.sandbox import CellEnd, SandboxError
 from server.tools.registry import ToolSetup, unavailable
 
@@ -147,6 +147,7 @@ class PythonSession:
         self._container_id = container_id
         self._options = options
         self._with_outputs = OUTPUTS in context.include
+        self._outputs_left = MOST_OUTPUTS
         self._exists = exists
         self._closed = False
         containers.use(container_id)
@@ -158,7 +159,7 @@ class PythonSession:
 
     async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
         """Run the call's code. An exception of the code is a completed call."""
-        output = CellOutput()
+        output = CellOutput(self._outputs_left)
         try:
             async with (
                 self._containers.reserved(self._context.owner, self._container_id, self._options),
@@ -174,6 +175,8 @@ class PythonSession:
         except APIError as error:
             note = f"[Python cannot be used: {error.message}]"
             yield ToolResult(output.text(note), True, self._fields(output))
+        finally:
+            self._outputs_left = output.left
 
     async def _run_cell(
         self, code: str, output: CellOutput

@@ -1,6 +1,9 @@
 """What the model reads of a cell, and what the API shows."""
 
-from server.tools.python.output import NO_OUTPUT, CellOutput, cut_middle
+import orjson
+import pytest
+
+from server.tools.python.output import LEFT_OUT, NO_OUTPUT, CellOutput, cut_middle
 from server.tools.python.sandbox import OutputImage, OutputText
 
 
@@ -82,3 +85,30 @@ def test_a_cut_keeps_whole_characters() -> None:
 def test_what_fits_is_not_cut() -> None:
     assert cut_middle("é" * 50, 100) == "é" * 50
     assert cut_middle("x", 100) == "x"
+
+
+NOTE = {"type": "logs", "logs": LEFT_OUT}
+
+
+def test_outputs_that_are_too_much_are_replaced_by_a_note() -> None:
+    made = CellOutput(20)
+    made.add(OutputImage("image/png", bytes(9)))
+    made.add(OutputText("stdout", "12345"))
+    assert [each["type"] for each in made.outputs()] == ["image", "logs"]
+    made.add(OutputText("stdout", "6789"))
+    made.add(OutputImage("image/png", b"1"))
+    assert made.outputs()[1:] == made.outputs()[1:] == [NOTE]
+    assert made.text() == "[image: image/png]\n123456789\n[image: image/png]"
+
+
+def test_what_outputs_take_is_left_to_no_other_cell() -> None:
+    made = CellOutput(20)
+    made.add(OutputText("stdout", "12345"))
+    assert made.left == 15
+
+
+@pytest.mark.parametrize("text", ["a", "é", "\U0001f600", "\0", "\x1f", "\n"])
+def test_the_size_of_text_is_that_of_its_json(text: str) -> None:
+    made = CellOutput(100)
+    made.add(OutputText("stdout", text))
+    assert abs(100 - made.left - len(orjson.dumps(text)[1:-1])) <= 1

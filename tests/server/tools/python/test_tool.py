@@ -15,8 +15,9 @@ from server.errors import InvalidRequest, NotFound
 from server.schemas.hosted_tools import OUTPUTS
 from server.store.responses.memory import MemoryStore
 from server.tools.base import HostedTool, ToolCall, ToolContext, ToolProgress, ToolResult
+from server.tools.python import tool
 from server.tools.python.containers import ContainerLimits, ContainerService
-from server.tools.python.output import NO_OUTPUT
+from server.tools.python.output import LEFT_OUT, NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
 from server.tools.python.tool import CONTAINERS, PythonSession, PythonTool, open_python
 from server.tools.registry import ToolSetup
@@ -170,6 +171,16 @@ async def test_an_exception_of_the_code_is_a_completed_call(world: World) -> Non
     assert not done.failed
     assert done.text.startswith("one\nTraceback")
     assert done.text.endswith("ZeroDivisionError: division by zero")
+
+
+async def test_the_cells_of_an_answer_share_the_room_for_outputs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "MOST_OUTPUTS", 100)
+    session = await opened(world)
+    outputs = [(await result(session, "'x' * 60")).fields["outputs"] for _ in range(3)]
+    note = [{"type": "logs", "logs": LEFT_OUT}]
+    assert outputs == [[{"type": "logs", "logs": repr("x" * 60)}], note, note]
 
 
 async def test_without_include_there_are_no_outputs(world: World) -> None:
