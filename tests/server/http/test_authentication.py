@@ -54,6 +54,14 @@ def test_a_key_may_hold_any_bytes(key: str) -> None:
     owner(token, key)
 
 
+def test_a_key_stays_the_owner_of_what_earlier_versions_stored_for_it() -> None:
+    for key, digest in (
+        ("key", "2c70e12b7a0646f92279f427c7b38e73"),
+        ("schlüssel", "ccec7a8e3e039f0b6b308a81f438e1d0"),
+    ):
+        assert owner(f"Bearer {key}".encode(), key) == digest
+
+
 def test_a_route_gets_the_owner_that_was_checked() -> None:
     request = connection("Bearer key")
     with pytest.raises(LookupError):

@@ -14,6 +14,13 @@ from server.replay.sealing import SealedInput, Sealer, check_key
 
 OLD, NEW = (Fernet.generate_key().decode() for _ in range(2))
 REASONING = Message(Author(Role.ASSISTANT), "Hm… a secret", Channel.ANALYSIS, tokens=(200006, 5))
+EARLIER = "s" * 42 + "A="
+"""The key of what an earlier version has sealed and signed."""
+SEALED_EARLIER = (
+    "gAAAAABrCrVIJGA6vzbkmf-Mm4Z29Vu-wzUQPoKPYYzTDi_8kDhZAgElqVqnf4zzMWyiS9BUomBLWCt0mT5PEe6OWJVc"
+    "2HWUwD_Z3tSaJSeuIt0R8J7bioj_fnKwOf3Gs1mWsLDBdYZjcml2kvqyxKS0XSbl88qdk8xGxt5nQTfLpkdUidtuIdz5"
+    "PjI_8NL0P4XBFb1KckM4TEyPNcn2mNYQVh45nbg5uTezpvLpqwQUmv1rTaCuFmccsKzJt-9b2o1js4pJgqXb"
+)
 PARAM = "input.0.encrypted_content"
 
 
@@ -22,6 +29,18 @@ def test_a_seal_opens(tokens: tuple[int, ...] | None) -> None:
     message = Message(Author(Role.ASSISTANT), "Hm.", Channel.ANALYSIS, tokens=tokens)
     sealer = Sealer([NEW])
     assert sealer.open("a", sealer.seal("a", message), PARAM) == message
+
+
+def test_what_earlier_versions_have_sealed_and_signed_stays_valid() -> None:
+    sealer = Sealer([NEW, EARLIER])
+    assert sealer.open("a", SEALED_EARLIER, PARAM) == REASONING
+    text = (
+        "gAAAAABrCrVI5upnK9hAVQr99j3Jp25o2L1kt1EJMvcuYLIKoKuqvYcIpUzEgej9feSsZ4FB1LqB0TTBMA7z9-z399yL"
+        "pavvPLlYr5TPdLy-0nbBVqXu1zw="
+    )
+    assert sealer.unseal_text("a", text) == "text é"
+    signature = "9650e0fa762ff9530a683f0a4a35d8b817edc37008a11fffddc2a7030f0f37af"
+    assert signature in sealer.signatures("text é")
 
 
 def test_a_seal_hides_its_content_and_equal_contents_differ() -> None:

@@ -102,3 +102,14 @@ async def test_a_signed_id_proves_the_request(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(time, "time", lambda: later)
     with pytest.raises(InvalidRequest):
         await approvals.check(request_id, PROPOSED, {}, "input.0")
+
+
+async def test_requests_of_earlier_versions_stay_valid(monkeypatch: pytest.MonkeyPatch) -> None:
+    signatures = Sealer(["s" * 42 + "A="]).signatures
+    approvals = Approvals(MemoryAnsweredRequests(), seal, unseal, signatures)
+    monkeypatch.setattr(time, "time", lambda: 1_767_225_600)
+    request_id = "mcpr_6955b900c36c5b883f74a314f38f70eeac8055f369447552b8ef84a8e9416036"
+    await approvals.check(request_id, PROPOSED, {}, "input.0")
+    # What stored answers and seals have.
+    digest = "52c5b18529453ff546bbe9ba8e3400277704501ee241c89233955112b394627a"
+    assert PROPOSED.digest == digest
