@@ -137,7 +137,7 @@ async def test_a_server_that_is_lost_while_a_response_is_followed(
     await store.stop()
     events = _events(answer.text)
     assert events[0] == created
-    assert [(event["type"], event["sequence_number"]) for event in events[1:]] == [("error", 1)]
+    assert [(event["type"], event["sequence_number"]) for event in events[1:]] == [("error", 0)]
     assert answer.text.endswith("data: [DONE]\n\n")
 
 
