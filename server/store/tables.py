@@ -58,7 +58,7 @@ conversation_items = Table(
         ForeignKey("conversations.id", ondelete="CASCADE"),
         nullable=False,
     ),
-    Column("item_id", ID, nullable=False),
+    Column("item_id", ID, nullable=False, index=True),
     Column("item", Text, nullable=False),
     Column("message", Text),
     Column("tokens", LargeBinary),

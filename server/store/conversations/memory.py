@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from server.store.conversations.base import Conversation, ConversationSize, ConversationSnapshot
+from server.store.item_index import ItemIndex
 from server.store.items import Item, StoredItem, ToolState
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, MemorySizes
@@ -18,6 +19,7 @@ class MemoryConversations:
     """Stores up to `capacity` conversations, >= 1; the least recently used are evicted first.
 
     most: the approximate limit of their items' size, in bytes. The last one is never evicted.
+    index: their items.
     """
 
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
@@ -25,6 +27,7 @@ class MemoryConversations:
         self._most = most
         self._sizes = MemorySizes()
         self._conversations: OrderedDict[_Key, ConversationSnapshot] = OrderedDict()
+        self.index = ItemIndex()
 
     async def create(self, conversation: Conversation, items: Sequence[StoredItem]) -> None:
         """Store it, and evict others beyond the limits."""
@@ -32,6 +35,7 @@ class MemoryConversations:
         key = (conversation.owner, conversation.id)
         self._conversations[key] = ConversationSnapshot(conversation, tuple(items), 0)
         self._sizes.add(items, measured)
+        self.index.add(conversation.owner, items)
         self._make_room()
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
@@ -120,6 +124,7 @@ class MemoryConversations:
             tool_state=snapshot.tool_state if tool_state is None else tool_state,
         )
         self._sizes.add(items, measured)
+        self.index.add(owner, items)
         self._make_room()
         return True
 
@@ -134,6 +139,7 @@ class MemoryConversations:
         rest = tuple(stored for stored in snapshot.items if stored.item["id"] != item_id)
         self._conversations[(owner, conversation_id)] = replace(snapshot, items=rest)
         self._sizes.remove(removed)
+        self.index.remove(owner, removed)
         return True
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
@@ -148,8 +154,11 @@ class MemoryConversations:
 
     def _remove(self, key: _Key) -> bool:
         snapshot = self._conversations.pop(key, None)
-        self._sizes.remove(snapshot.items if snapshot else ())
-        return snapshot is not None
+        if snapshot is None:
+            return False
+        self._sizes.remove(snapshot.items)
+        self.index.remove(key[0], snapshot.items)
+        return True
 
 
 def _entry(snapshot: ConversationSnapshot) -> ListEntry:

@@ -216,7 +216,11 @@ class Store(Protocol):
         ...
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """Return the owner's input and output items among `ids`, by id."""
+        """Return the owner's items among `ids`, by id, of responses or else of conversations.
+
+        Of several with one id it returns an output item, or else the earliest: a client may send
+        an item back changed.
+        """
         ...
 
     async def turns_up_to_calls(

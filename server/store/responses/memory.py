@@ -1,10 +1,11 @@
 """A store in this process's memory, with limits on count and size."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from server import threads
@@ -16,6 +17,7 @@ from server.store.containers.memory import MemoryContainers
 from server.store.conversations.memory import MemoryConversations
 from server.store.errors import RunLost
 from server.store.files.memory import MemoryFiles
+from server.store.item_index import ItemIndex
 from server.store.items import Item, StoredItem, turns_up_to_calls
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
 from server.store.memory_size import MOST_BYTES, Measured, MemorySizes, Part
@@ -49,28 +51,6 @@ class _Origin:
     own: int = 0
 
 
-class _ItemIndex:
-    """Items of stored responses, by owner and id. Several responses may have items with one id."""
-
-    def __init__(self) -> None:
-        self._items: dict[_Key, list[StoredItem]] = {}
-
-    def add(self, owner: str, added: Iterable[StoredItem]) -> None:
-        for stored in added:
-            self._items.setdefault((owner, stored.item["id"]), []).append(stored)
-
-    def remove(self, owner: str, removed: Iterable[StoredItem]) -> None:
-        for stored in removed:
-            key = (owner, stored.item["id"])
-            same = self._items[key]
-            del same[next(place for place, other in enumerate(same) if other is stored)]
-            if not same:
-                del self._items[key]
-
-    def earliest(self, keys: Iterable[_Key]) -> dict[str, StoredItem]:
-        return {key[1]: self._items[key][0] for key in keys if key in self._items}
-
-
 class MemoryStore:
     """Stores up to `capacity` responses, >= 1, until the process ends.
 
@@ -92,8 +72,8 @@ class MemoryStore:
         self._sizes = MemorySizes()
         self._responses: OrderedDict[_Key, StoredResponse] = OrderedDict()
         self._origins: dict[_Key, _Origin] = {}
-        self._inputs = _ItemIndex()
-        self._outputs = _ItemIndex()
+        self._inputs = ItemIndex()
+        self._outputs = ItemIndex()
         self._turns: dict[_Key, Sequence[StoredItem]] = {}
         self._ledgers: dict[_Key, Sequence[bytes]] = {}
         self._runs: dict[str, _Run] = {}
@@ -209,13 +189,9 @@ class MemoryStore:
         return found
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """Look up the items.
-
-        Of several with one id it returns an output item, or else the earliest: a client may send
-        an item back changed.
-        """
-        keys = [(owner, item_id) for item_id in ids]
-        return self._inputs.earliest(keys) | self._outputs.earliest(keys)
+        """Look up the items."""
+        indices = (self.conversations.index, self._inputs, self._outputs)
+        return dict(chain.from_iterable(each.earliest(owner, ids).items() for each in indices))
 
     async def turns_up_to_calls(
         self, owner: str, call_ids: Collection[str]

@@ -28,6 +28,7 @@ from server.store.lists import ListPage, ListQuery, Page
 from server.store.postgres_listener import GATEWAY, PostgresListener
 from server.store.postgres_privileges import check_privileges
 from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
+from server.store.responses.items_sql import read_items
 from server.store.responses.list_sql import list_responses
 from server.store.responses.sweep_sql import sweep_responses
 from server.store.responses.turns_sql import read_turns
@@ -288,25 +289,8 @@ class SqlStore:
         return True
 
     async def items(self, owner: str, ids: Collection[str]) -> Mapping[str, StoredItem]:
-        """Read items. Of several with one id it returns an output item, or else the earliest."""
-        keys = {rows.key(name): name for name in ids}
-        if not keys:
-            return {}
-        # An item that a client repeats in each request is stored once for each of them.
-        output = func.min(items.c.place).filter(items.c.side == OUTPUT)
-        places = (
-            select(func.coalesce(output, func.min(items.c.place)))
-            .join(responses, responses.c.id == items.c.response_id)
-            .where(responses.c.owner == owner, ~responses.c.deleted)
-            .group_by(items.c.item_id)
-        )
-        found: list[Any] = []
-        async with self.database.reading() as connection:
-            for batch in rows.in_batches(keys):
-                wanted = places.where(items.c.item_id.in_(batch))
-                found += await rows.read(connection, select(items).where(items.c.place.in_(wanted)))
-        decoded = await rows.stored_items(found)
-        return {keys[row.item_id]: each for row, each in zip(found, decoded, strict=True)}
+        """Read items of responses, and the others of conversations."""
+        return await read_items(self.database, owner, ids)
 
     async def turns_up_to_calls(
         self, owner: str, call_ids: Collection[str]

@@ -62,6 +62,22 @@ async def test_an_item_with_an_id_that_the_conversation_has_is_refused(
         assert error["code"] == "duplicate_item"
 
 
+async def test_a_request_may_refer_to_an_item_of_a_conversation(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app, items=[user("Remember 42.")])
+        (said,) = (await app.client.get(f"{PATH}/{name}/items")).json()["data"]
+        body = {"input": [{"type": "item_reference", "id": said["id"]}]}
+        answered = await app.post("/v1/responses", body)
+        assert (await app.client.delete(f"{PATH}/{name}")).status_code == 200
+        assert (await app.client.delete(f"/v1/responses/{answered.json()['id']}")).is_success
+        lost = await app.post("/v1/responses", body)
+    assert answered.status_code == 200
+    assert "Remember 42." in app.prompts[0]
+    assert lost.status_code == 404
+
+
 async def test_a_large_conversation_takes_no_more(
     open_app: OpenApp, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -276,6 +276,27 @@ async def test_an_item_of_several_responses_stays_until_the_last_is_deleted(stor
     assert await store.items("a", ["shared"]) == {}
 
 
+async def test_items_of_conversations_are_found_where_no_response_has_them(store: Store) -> None:
+    talks = store.conversations
+    first, second = item("x", THOUGHT, content="1"), item("x", content="2")
+    added = ((first, item("y")), (second, item("in_one", content="other")))
+    for name, items in zip(("conv_1", "conv_2"), added, strict=True):
+        await talks.create(Conversation("a", name, 1, "2026-01-31", {}), items)
+    one = turn("one")
+    await put(store, one)
+    ids = ["x", "y", "in_one", "lost"]
+    assert await store.items("a", ids) == {"x": first, "y": item("y"), "in_one": one.input[0]}
+    assert await store.items("b", ids) == {}
+    await talks.remove("a", "conv_1", "y")
+    await store.delete("a", "one")
+    other = added[1][1]
+    assert await store.items("a", ids) == {"x": first, "in_one": other}
+    await talks.delete("a", "conv_1")
+    assert await store.items("a", ids) == {"x": second, "in_one": other}
+    await talks.add("a", "conv_2", [item("z")])
+    assert await store.items("a", ["z"]) == {"z": item("z")}
+
+
 def called(name: str, count: int) -> StoredResponse:
     """A response with `count` calls, and an item before each."""
     calls = (
