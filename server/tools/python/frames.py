@@ -49,18 +49,34 @@ class FrameReader:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
+    @property
+    def has_frame(self) -> bool:
+        """Whether there is a frame, or what is none, that `feed` has not returned yet."""
+        size = self._size()
+        return size > MOST_FRAME or len(self._buffer) >= 4 + size
+
     def feed(self, content: bytes) -> Iterator[bytes]:
-        """The frames that the bytes complete, for `parse`. Raises InvalidFrame."""
+        """Add bytes. Returns the frames that are complete, for `parse`, which raises InvalidFrame.
+
+        Frames that are not taken from the iterator come with the next bytes.
+        """
         self._buffer += content
-        while len(self._buffer) >= 4:
-            size = int.from_bytes(self._buffer[:4], "big")
+        return self._cut()
+
+    def _cut(self) -> Iterator[bytes]:
+        while self.has_frame:
+            size = self._size()
             if not _LEAST_FRAME <= size <= MOST_FRAME:
                 raise InvalidFrame(f"a frame of {size} bytes")
-            if len(self._buffer) < 4 + size:
-                return
             frame = bytes(self._buffer[4 : 4 + size])
             del self._buffer[: 4 + size]
             yield frame
+
+    def _size(self) -> int:
+        """Of the next frame; a possible one where it is not known yet."""
+        if len(self._buffer) < 4:
+            return _LEAST_FRAME
+        return int.from_bytes(self._buffer[:4], "big")
 
 
 def parse(content: bytes) -> dict[str, Any]:
@@ -164,6 +180,11 @@ class Budget:
         self._left = most
         self._large_frames = max(_FRAMES * most, MOST_FRAME)
         self._small_frames = most // LEAST + 1
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is kept."""
+        return self._left == 0
 
     def take_frame(self, frame: bytes) -> bool:
         """Whether a frame is to be decoded: it may be the last, or be kept."""

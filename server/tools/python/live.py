@@ -6,6 +6,7 @@ import secrets
 from asyncio.subprocess import Process as Guard
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
 
 from server.threads import completed
@@ -40,6 +41,10 @@ _CHUNK = 1 << 16
 _PARTS = 4
 """Chunks read at once. That is more than a pipe holds: what a cell wrote before a frame is read
 with it."""
+_PIECE = 1 << 14
+"""Bytes of a stream that are decoded at once. That takes 3 ms where they are not UTF-8."""
+_MOST_FRAMES = 128
+"""Frames that are read at once."""
 _REQUESTS, _EVENTS = 3, 4
 _SIGNALS = {
     6: "it aborted",
@@ -170,10 +175,10 @@ class LiveProcess:
                 raise InvalidFrame(lines[-1] if lines else "it ended without a message")
 
     async def _step(self, running: "_Cell") -> list[CellEvent]:
-        """Wait for output, and return the events that it makes."""
+        """Wait for output, and return the events of a part of it, which is decoded in a moment."""
         try:
             async with asyncio.timeout_at(running.deadline):
-                await self._readable()
+                await self._read_for(running)
         except TimeoutError:
             if running.interrupted:
                 await self.kill("it ignored the interrupt")
@@ -182,9 +187,10 @@ class LiveProcess:
             running.deadline = self._loop.time() + GRACE_SECONDS
             await self._interrupt(running.id)
             return []
-        outputs, frames, ended = self._descriptors.read()
-        events = running.text(outputs)
-        for frame in self._frames.feed(frames):
+        events = running.text()
+        if running.has_output:
+            return events  # Frames come after what was written before them.
+        for frame in islice(self._frames.feed(b""), _MOST_FRAMES):
             event = running.event(frame)
             if not isinstance(event, CellEnd):
                 events += running.within(event)
@@ -192,13 +198,23 @@ class LiveProcess:
             if running.interrupted:
                 event = CellEnd("timeout")
             return [*events, *running.rest(), event]
-        if ended:
+        if self._descriptors.ended and not self._frames.has_frame:
             # Its own exit status says why, if it ended by itself.
             await asyncio.wait({self._ended}, timeout=EXIT_SECONDS)
             await self.kill("")
             outcome = CellEnd("timeout" if running.interrupted else "died", self._why())
             return [*events, *running.rest(), outcome]
         return events
+
+    async def _read_for(self, running: "_Cell") -> None:
+        """Read output once the last one is decoded; else let others run."""
+        if running.has_output or self._frames.has_frame:
+            await asyncio.sleep(0)
+            return
+        await self._readable()
+        outputs, frames, _ = self._descriptors.read()
+        running.add(outputs)
+        self._frames.feed(frames)
 
     async def _abandon(self, running: "_Cell") -> None:
         """Interrupt a cell that nobody waits for any more; kill the process if it goes on."""
@@ -271,14 +287,29 @@ class _Cell:
         self._budget = Budget(most)
         self._folder = folder
         self._streams = {"stdout": Output(folder), "stderr": Output(folder)}
+        self._pending = {name: bytearray() for name in self._streams}
 
-    def text(self, outputs: Mapping[str, bytes], *, last: bool = False) -> list[CellEvent]:
-        """The events of what was written to stdout and stderr."""
+    @property
+    def has_output(self) -> bool:
+        """Whether there is something left for `text`."""
+        return any(self._pending.values())
+
+    def add(self, outputs: Mapping[str, bytes]) -> None:
+        """Add what was written to stdout and stderr, for `text`."""
+        for name, pending in self._pending.items():
+            pending += outputs[name]
+
+    def text(self, *, last: bool = False) -> list[CellEvent]:
+        """The events of a piece of stdout and stderr. What would not be kept is dropped."""
         events: list[CellEvent] = []
-        for name in ("stdout", "stderr"):
-            text = self._streams[name].feed(outputs[name], last=last)
-            if text:
-                events += self.within(OutputText(name, text))
+        for name, stream in self._streams.items():
+            pending = self._pending[name]
+            if self._budget.is_spent:
+                pending.clear()
+            piece = bytes(pending[:_PIECE])
+            del pending[:_PIECE]
+            if text := stream.feed(piece, last=last):
+                events += self.within(OutputText("stdout" if name == "stdout" else "stderr", text))
         return events
 
     def event(self, frame: bytes) -> CellEvent | None:
@@ -296,7 +327,7 @@ class _Cell:
 
     def rest(self) -> list[CellEvent]:
         """The events of characters that were not complete."""
-        return self.text({"stdout": b"", "stderr": b""}, last=True)
+        return self.text(last=True)
 
 
 class _Descriptors:
@@ -322,7 +353,7 @@ class _Descriptors:
     @property
     def readable(self) -> list[int]:
         """The descriptors that may have output; none once the process has ended."""
-        if not self.open or "events" in self._finished:
+        if self.ended:
             return []
         return [each for name, each in self._streams.items() if name not in self._finished]
 
@@ -331,7 +362,12 @@ class _Descriptors:
         # Frames first: what was written before them is then in the other pipes.
         frames = self._read("events")
         outputs = {name: self._read(name) for name in ("stdout", "stderr")}
-        return outputs, frames, not self.open or "events" in self._finished
+        return outputs, frames, self.ended
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        return not self.open or "events" in self._finished
 
     def release(self) -> None:
         """Close the guard's input: it ends the process."""

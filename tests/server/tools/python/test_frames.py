@@ -32,6 +32,21 @@ def test_frames_are_cut_at_their_lengths() -> None:
     assert found == [{"cell": "a", "code": "1"}, {"interrupt": "a"}]
 
 
+def test_frames_that_are_not_taken_come_with_the_next_bytes() -> None:
+    reader = FrameReader()
+    assert not reader.has_frame
+    next(reader.feed(request(cell="a", code="1") + request(interrupt="a") + b"\0"))
+    assert reader.has_frame
+    assert [parse(frame) for frame in reader.feed(b"")] == [{"interrupt": "a"}]
+    assert not reader.has_frame
+
+
+def test_what_is_no_frame_is_waiting_too() -> None:
+    reader = FrameReader()
+    reader.feed(b"\x7f\xff\xff\xff")
+    assert reader.has_frame
+
+
 @pytest.mark.parametrize("content", [b"\x7f\xff\xff\xff", b"\0\0\0\x14" + b"[" * 20])
 def test_what_is_no_frame_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidFrame):
