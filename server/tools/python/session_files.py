@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import subprocess
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
@@ -52,9 +52,11 @@ def usage(folder: Path, most: int) -> int:
 
 def size_of(path: str, status: os.stat_result) -> int:
     """The bytes that an entry takes on the disk, and 4 KiB. Too deep folders are endless."""
-    if stat.S_ISDIR(status.st_mode) and path.count("/") >= _DEEPEST:
-        return _ENDLESS
-    return status.st_blocks * 512 + _ENTRY
+    return _ENDLESS if _is_too_deep(path, status) else status.st_blocks * 512 + _ENTRY
+
+
+def _is_too_deep(path: str, status: os.stat_result) -> bool:
+    return stat.S_ISDIR(status.st_mode) and path.count("/") >= _DEEPEST
 
 
 def open_file(folder: Path, path: str) -> int:
@@ -83,8 +85,15 @@ def delete_file(folder: Path, path: str) -> None:
 
 
 def shrink(folder: Path, most: int) -> int:
-    """Delete what changed last until the folder takes at most so much. Returns what it takes."""
+    """Delete too deep folders, and what changed last until the rest takes at most so much.
+
+    Returns what it takes. Raises OSError if a folder cannot be deleted: it would be over the limit
+    whatever else is deleted.
+    """
     entries = list(Walk(folder).entries())
+    if too_deep := [path for path, status in entries if _is_too_deep(path, status)]:
+        _delete_folders(folder, too_deep)
+        entries = list(Walk(folder).entries())
     used = sum(size_of(path, status) for path, status in entries)
     entries.sort(key=lambda entry: entry[1].st_ctime_ns)
     while used > most and entries:
@@ -93,10 +102,23 @@ def shrink(folder: Path, most: int) -> int:
             with suppress(NoSuchFile):
                 delete_file(folder, path)
             used -= size_of(path, status)
-        elif path.count("/") >= _DEEPEST:
-            remove(folder / path.split("/", 1)[0])
-            return shrink(folder, most)
     return used
+
+
+def _delete_folders(folder: Path, paths: Iterable[str]) -> None:
+    """Delete too deep folders, each with the one that holds it."""
+    # Moved to the top first, because their paths may be longer than a system call takes.
+    top = folder / secrets.token_hex(8)
+    top.mkdir()
+    try:
+        holders = {path.rpartition("/")[0] for path in paths}
+        for number, path in enumerate(holders):
+            with _parent(folder, path) as (parent, name):
+                os.rename(name, top / str(number), src_dir_fd=parent)
+    except NoSuchFile as error:
+        raise OSError(f"{folder} changes while it is shrunk") from error
+    finally:
+        remove(top)
 
 
 def remove(folder: Path) -> None:

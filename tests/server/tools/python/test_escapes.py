@@ -595,11 +595,14 @@ def test_processes_stay_visible(box: Box) -> None:
 
 def test_deep_folders_are_limited_and_deleted(box: Box) -> None:
     folder = box.create("digger")
+    box.do("write", session="digger", path="keep.txt", content="x")
     outcome = box.cell(
         "digger",
         "import os, time\nfor i in range(3000):\n    os.mkdir('d'); os.chdir('d')\ntime.sleep(60)",
     )
     assert outcome.outcome == "died"
+    assert box.cell("digger", "1").outcome == "completed"
+    assert box.do("files", session="digger") == {"value": ["keep.txt"]}
     box.do("close", session="digger")
     assert not folder.exists()
 

@@ -1,5 +1,6 @@
 """The files of a session's folder, as the server uses them."""
 
+import contextlib
 import os
 import sys
 from contextlib import closing
@@ -184,9 +185,51 @@ def test_deep_folders_are_over_every_limit(tmp_path: Path) -> None:
     deep = tmp_path.joinpath(*["d"] * (module._DEEPEST + 2))
     deep.mkdir(parents=True)
     assert usage(tmp_path, 1 << 60) > 1 << 50
-    assert shrink(tmp_path, 1 << 30) == 0
+    assert shrink(tmp_path, 1 << 30) < 1 << 30
     remove(tmp_path)
     assert not tmp_path.exists()
+
+
+@pytest.mark.parametrize("name", ["d", "d" * 200], ids=["short", "long"])
+def test_with_deep_folders_nothing_else_is_deleted(tmp_path: Path, name: str) -> None:
+    """Their paths may be longer than what a system call takes."""
+    upload(tmp_path, "data/keep.txt")
+    upload(tmp_path, f"data/{name}/keep.txt")
+    nest(tmp_path / "data", name, 80)
+    nest(tmp_path / "tmp", name, 80)
+    assert shrink(tmp_path, 1 << 30) < 1 << 30
+    assert sorted(os.listdir(tmp_path)) == ["data", "tmp"]
+    assert [file.path for file in list_files(tmp_path / "data")] == [
+        f"{name}/keep.txt",
+        "keep.txt",
+    ]
+
+
+def test_deep_folders_that_cannot_be_deleted_cost_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*paths: object, **folders: object) -> None:
+        raise PermissionError
+
+    upload(tmp_path, "data/keep.txt")
+    nest(tmp_path / "data", "d", 80)
+    monkeypatch.setattr(os, "rename", refused)
+    with pytest.raises(PermissionError):
+        shrink(tmp_path, 1 << 30)
+    assert (tmp_path / "data" / "keep.txt").exists()
+
+
+def nest(folder: Path, name: str, count: int) -> None:
+    """Make so many folders in each other."""
+    folder.mkdir(exist_ok=True)
+    opened = os.open(folder, os.O_RDONLY)
+    for _ in range(count):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=opened)
+        inner = os.open(name, os.O_RDONLY, dir_fd=opened)
+        os.close(opened)
+        opened = inner
+    os.close(opened)
 
 
 def test_a_folder_that_cannot_be_deleted_is_an_error() -> None:
