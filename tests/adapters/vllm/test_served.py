@@ -93,6 +93,25 @@ def test_responses_are_streamed_to_the_last_event(server: Process) -> None:
     assert events[-1]["type"] == "response.completed"
 
 
+def test_a_grammar_that_leads_nowhere_is_refused_and_not_logged(server: Process) -> None:
+    secret = "marzipan"
+    grammar = {"type": "grammar", "syntax": "lark"}
+    definition = f'start: "{secret}" x\nx: /[^\\s\\S]/'
+    tool = {"type": "custom", "name": "f", "format": {**grammar, "definition": definition}}
+    body = {
+        "model": "demo",
+        "input": "Hi",
+        "tools": [tool],
+        "tool_choice": "required",
+        "reasoning": {"effort": "none"},
+        "max_output_tokens": 60,
+    }
+    answer = httpx.post(f"{server.url}/v1/responses", json=body, timeout=120)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "invalid_grammar"
+    assert secret not in server.wait_until_logged("LLMatcher error: (withheld)")
+
+
 async def test_a_lower_priority_is_served_earlier(server: Process) -> None:
     """In the order of the server's log: a client that is slow sees two short answers at once."""
     accepted = asyncio.Semaphore(0)
