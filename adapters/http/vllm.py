@@ -24,7 +24,8 @@ from adapters.http.wire import (
 )
 from adapters.vllm.sampling import sampling_fields
 
-# The default of --max-num-seqs on most GPUs. The server does not report its value.
+# The default of --max-num-seqs on GPUs with less than 70 GiB, and on the A100; others have 1,024.
+# The server does not report it. More requests would wait in its queue instead of this server's.
 _MAX_REQUESTS = 256
 # The message of an error event where the engine ended a generation with `error`, and goes on.
 _GAVE_UP = "Internal server error"
@@ -54,7 +55,8 @@ class VLLMWire:
             raise BackendFailed(
                 f"{client.base_url} does not take token ids: start vLLM with --enable-scale-out"
             )
-        return ServerInfo(models[0]["id"], models[0]["max_model_len"], FEATURES, _MAX_REQUESTS)
+        length = _context_length(models[0], listed)
+        return ServerInfo(models[0]["id"], length, FEATURES, _MAX_REQUESTS)
 
     def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = sampling_fields(request)
@@ -81,6 +83,15 @@ class VLLMWire:
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
         pass
+
+
+def _context_length(model: JSON, listed: list[JSON]) -> Any:
+    """That of the model, or of the one that it adapts: vLLM lists LoRA adapters without one."""
+    if model["max_model_len"] is not None:
+        return model["max_model_len"]
+    parents = [each for each in listed if each["id"] == model["parent"]]
+    lengths = (each["max_model_len"] for each in (*parents, *listed))
+    return next((length for length in lengths if length is not None), None)
 
 
 class VLLMReader(EventReader):

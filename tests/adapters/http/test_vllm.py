@@ -1,5 +1,6 @@
 """vLLM's token interface, against what a real server was recorded to answer."""
 
+import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
@@ -75,6 +76,21 @@ async def test_a_model_that_is_not_served_is_named(engine: FakeEngine) -> None:
     client = HTTPEngine(engine.url, VLLMWire("other"), Options())
     with pytest.raises(BackendFailed, match="does not serve other"):
         await client.start()
+    await client.stop()
+
+
+@pytest.mark.parametrize("parent", ["base", "unlisted"])
+async def test_a_lora_adapter_has_the_context_of_the_model_that_it_adapts(
+    engine: FakeEngine, parent: str
+) -> None:
+    cards = [
+        {"id": "base", "parent": None, "max_model_len": 2048},
+        {"id": "sql", "parent": parent, "max_model_len": None},
+    ]
+    engine.will("/v1/models", status(200, json.dumps({"data": cards})))
+    client = HTTPEngine(engine.url, VLLMWire("sql"), Options())
+    await client.start()
+    assert (client.info.model, client.info.context_length) == ("sql", 2048)
     await client.stop()
 
 
