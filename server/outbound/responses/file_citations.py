@@ -1,14 +1,14 @@
 """Citations of files that hosted calls wrote."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from server.tools.base import CreatedFile
 
 SCHEME = "sandbox:"
 """The scheme of the links to files that the model writes, such as `sandbox:/mnt/data/a.csv`."""
-_END = r"(?![\w\-/%~+]|\.\w)"
+_END = re.compile(r"(?![\w\-/%~+]|\.\w)")
 """What follows a whole path: no character of a longer one, such as that of `a.csv.gz`."""
 
 
@@ -19,13 +19,30 @@ def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, An
     where there is no link. Of several versions of a file the last one is cited.
     """
     latest = {file.path: file for file in files}
-    return sorted((_citation(text, file) for file in latest.values()), key=_start)
+    links = _first_links(text, latest)
+    nowhere = (len(text), len(text))
+    citations = (_citation(file, *links.get(path, nowhere)) for path, file in latest.items())
+    return sorted(citations, key=_start)
 
 
-def _citation(text: str, file: CreatedFile) -> dict[str, Any]:
-    link = f"{SCHEME}{file.path}"
-    found = re.search(rf"{re.escape(link)}{_END}", text)
-    start, end = found.span() if found else (len(text), len(text))
+def _first_links(text: str, paths: Collection[str]) -> dict[str, tuple[int, int]]:
+    """The start and the end of the first link to each path that has one."""
+    lengths = sorted({len(path) for path in paths})
+    found: dict[str, tuple[int, int]] = {}
+    before, *links = text.split(SCHEME)
+    start = len(before)
+    for link in links:
+        for length in lengths:
+            if length > len(link):
+                break
+            path, end = link[:length], start + len(SCHEME) + length
+            if path in paths and path not in found and _END.match(text, end):
+                found[path] = (start, end)
+        start += len(SCHEME) + len(link)
+    return found
+
+
+def _citation(file: CreatedFile, start: int, end: int) -> dict[str, Any]:
     return {
         "type": "container_file_citation",
         "container_id": file.container_id,

@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakValueDictionary
 
+from server import threads
 from server.errors import NotFound, RateLimited, Unavailable
 from server.ids import new_id
 from server.store.containers.base import Container, ContainerFile, ContainerStore
@@ -33,7 +35,7 @@ from server.tools.python.sandbox import (
     SandboxFile,
     SandboxLimits,
 )
-from server.tools.python.written_files import changes
+from server.tools.python.written_files import FEW_FILES, changes
 from server.tools.registry import unavailable
 
 logger = logging.getLogger(__name__)
@@ -303,7 +305,10 @@ class ContainerService:
             if listing == use.listing:
                 return ()
             known = await self._store.files(container_id)
-            found = changes(container_id, known, listing, int(self._now()))
+            found = await threads.run(
+                partial(changes, container_id, known, listing, int(self._now())),
+                threads.counted(len(listing), FEW_FILES),
+            )
             if found.written or found.removed:
                 await self._store.change_files(container_id, found.written, found.removed)
             use.listing = listing

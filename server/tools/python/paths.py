@@ -10,6 +10,7 @@ MOST_PATH_BYTES = 1024
 """Of a path that the API shows."""
 
 _SEPARATORS = re.compile(r"[/\\]")
+_HIDDEN = re.compile(r"(?:^|/)(?:\.|__pycache__(?:/|$))")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 UNNAMED = "file"
 
@@ -35,9 +36,8 @@ def free_path(name: str, taken: Container[str]) -> str:
 
 def is_listed(path: str) -> bool:
     """Whether the API shows a file that code wrote: no caches, no hidden files, no odd names."""
-    parts = PurePosixPath(path).parts
     return (
         path.isprintable()
         and len(path.encode()) <= MOST_PATH_BYTES
-        and not any(part.startswith(".") or part == "__pycache__" for part in parts)
+        and _HIDDEN.search(path) is None
     )

@@ -10,6 +10,8 @@ from server.tools.python.sandbox import MOST_LISTED, SandboxFile
 
 MOST_FILES = 1000
 """Files of a container that the API shows."""
+FEW_FILES = 200
+"""Files that take about a millisecond to compare."""
 
 
 @dataclass(frozen=True, slots=True)

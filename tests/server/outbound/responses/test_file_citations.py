@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from server.outbound.responses import file_citations as module
 from server.outbound.responses.file_citations import file_citations
 from server.tools.base import CreatedFile
 
@@ -28,3 +29,33 @@ def test_a_link_ends_where_the_sentence_goes_on(after: str) -> None:
 def test_of_several_versions_of_a_file_the_last_is_cited() -> None:
     (citation,) = file_citations("Done.", [FILE, replace(FILE, file_id="cfile_2")])
     assert citation["file_id"] == "cfile_2"
+
+
+def file_at(path: str) -> CreatedFile:
+    return replace(FILE, path=path, file_id=path)
+
+
+def test_the_first_link_to_each_file_is_cited_in_the_order_of_the_text() -> None:
+    text = "sandbox:/b sandbox:/a b sandbox:/b sandbox:/c"
+    found = file_citations(text, [file_at(path) for path in ("/a", "/a b", "/b", "/d")])
+    ranges = [(each["file_id"], each["start_index"], each["end_index"]) for each in found]
+    end = len(text)
+    assert ranges == [("/b", 0, 10), ("/a", 11, 21), ("/a b", 11, 23), ("/d", end, end)]
+
+
+class CountedPaths(list[str]):
+    """Counts how often a path is looked for."""
+
+    lookups = 0
+
+    def __contains__(self, path: object) -> bool:
+        self.lookups += 1
+        return super().__contains__(path)
+
+
+@pytest.mark.parametrize("link", ["Done.", "sandbox:", "sandbox:/x ", f"sandbox:/{'x' * 90}"])
+def test_no_more_paths_are_looked_for_than_there_are_characters(link: str) -> None:
+    """An answer may have a thousand files, with long names, and thousands of links."""
+    text, paths = link * 50, CountedPaths("/" + "a" * size for size in range(1000))
+    assert module._first_links(text, paths) == {}
+    assert paths.lookups <= text.count(module.SCHEME) * len(link)

@@ -1,14 +1,17 @@
 """The service of containers: expiry, sessions, and what is left after restarts."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from server.errors import BodyTooLarge, NotFound, RateLimited, Unavailable
 from server.store.containers.base import ContainerFile
 from server.store.containers.memory import MemoryContainers
+from server.tools.python import containers as module
 from server.tools.python.container_options import ContainerOptions
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.sandbox import (
@@ -407,3 +410,22 @@ async def test_a_sandbox_without_a_layer_is_started_to_know_why(
 
 async def _content(content: bytes) -> AsyncIterator[bytes]:
     yield content
+
+
+@pytest.mark.parametrize(("few", "here"), [(1, True), (0, False)])
+async def test_many_files_are_compared_on_a_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch, few: int, here: bool
+) -> None:
+    compared, changes = [], module.changes
+
+    def noted(*arguments: Any) -> Any:
+        compared.append(threading.current_thread() is threading.main_thread())
+        return changes(*arguments)
+
+    monkeypatch.setattr(module, "changes", noted)
+    monkeypatch.setattr(module, "FEW_FILES", few)
+    container_id = await created(world)
+    world.service.use(container_id)
+    await world.sandbox.write(container_id, "x", _content(b""))
+    assert len(await world.service.written_files(container_id)) == 1
+    assert compared == [here]
