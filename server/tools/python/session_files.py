@@ -20,6 +20,8 @@ _DEEPEST = 64
 _ENTRY = 4096
 """Bytes that each entry counts for, beside its content."""
 _ENDLESS = 1 << 60
+_LAST_TIME = (1 << 63) - 1
+"""Nanoseconds, in the year 2262."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -33,10 +35,16 @@ def list_files(folder: Path) -> list[SandboxFile]:
     with closing(Walk(folder).entries()) as entries:
         for path, status in entries:
             if stat.S_ISREG(status.st_mode) and is_utf8(path):
-                found.append(SandboxFile(path, status.st_size, status.st_mtime_ns))
+                found.append(_described(path, status))
                 if len(found) == MOST_LISTED:
                     break
     return sorted(found, key=lambda file: file.path)
+
+
+def _described(path: str, status: os.stat_result) -> SandboxFile:
+    # Some file systems have times that no database has, and code can set them.
+    modified = min(max(status.st_mtime_ns, -_LAST_TIME), _LAST_TIME)
+    return SandboxFile(path, status.st_size, modified)
 
 
 def usage(folder: Path, most: int) -> int:
@@ -162,7 +170,7 @@ class Upload:
             raise NoSuchFile(self.path) from error
         self._partial = ""
         status = os.fstat(self._file)
-        return SandboxFile(self.path, status.st_size, status.st_mtime_ns)
+        return _described(self.path, status)
 
     def close(self) -> None:
         """Free what it uses; an unfinished file is deleted."""

@@ -6,6 +6,7 @@ import sys
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -42,6 +43,23 @@ def test_files_are_listed_by_path(tmp_path: Path) -> None:
         ("b/c/d.txt", 2),
     ]
     assert list_files(tmp_path)[0].modified == (tmp_path / "a.txt").stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_time_is_one_that_a_database_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, year: int
+) -> None:
+    """File systems have later and earlier ones, which code can set."""
+    upload(tmp_path, "a")
+    mode = (tmp_path / "a").stat().st_mode
+    odd = Mock(st_mode=mode, st_size=1, st_mtime_ns=(year - 1970) * 31 * 10**15)
+    monkeypatch.setattr(os, "stat", lambda *arguments, **options: odd)
+    monkeypatch.setattr(os, "fstat", lambda file: odd)
+    (listed,) = list_files(tmp_path)
+    file = Upload(tmp_path, "a", None)
+    finished = file.finish()
+    file.close()
+    assert abs(listed.modified) == abs(finished.modified) == (1 << 63) - 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux alone")
