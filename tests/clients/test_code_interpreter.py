@@ -98,7 +98,7 @@ def check(response: Response, *, outputs: bool) -> None:
     assert [item.code for item in calls] == CELLS
     assert {item.status for item in calls} == {"completed"}
     assert len({item.container_id for item in calls}) == 1
-    logs = [item.outputs and [each.to_dict() for each in item.outputs] for item in calls]
+    logs = [item.to_dict()["outputs"] for item in calls]
     assert logs == [[{"type": "logs", "logs": text}] if outputs else None for text in LOGS]
     assert response.output_text == TEXT
 
@@ -114,7 +114,8 @@ def test_a_file_that_the_code_writes_is_cited_and_downloaded(client: OpenAI) -> 
     made = client.responses.create(model=MODEL, input="Count.", tools=[TOOL])
     message = made.output[-1]
     assert message.type == "message"
-    (annotation,) = message.content[0].to_dict()["annotations"]  # type: ignore[misc]
+    part: Any = message.content[0].to_dict()
+    (annotation,) = part["annotations"]
     container, file = annotation["container_id"], annotation["file_id"]
     cited = TEXT[annotation["start_index"] : annotation["end_index"]]
     assert (annotation["filename"], cited) == ("nine.txt", "sandbox:/mnt/data/nine.txt")
@@ -279,20 +280,20 @@ def test_the_ai_sdk(run_script: RunScript, base_url: str) -> None:
 def test_a_chat_completion_shows_reasoning_and_content_only(client: OpenAI) -> None:
     body: Any = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}]}
     made = client.chat.completions.create(**body, tools=[TOOL]).to_dict()
-    message = made["choices"][0]["message"]  # type: ignore[index]
+    message = made["choices"][0]["message"]
     assert (message["content"], message.get("tool_calls")) == (TEXT, None)
     assert message["reasoning"] == "Think.\n\nGo on."
     used = {"web_search_requests": 0, "tool_calls_requested": 3, "tool_calls_executed": 3}
-    assert made["usage"]["server_tool_use"] == used  # type: ignore[index]
+    assert made["usage"]["server_tool_use"] == used
     stream = client.chat.completions.create(
         **body, tools=[TOOL], stream=True, stream_options={"include_usage": True}
     )
     chunks = [chunk.to_dict() for chunk in stream]
-    deltas = [each["delta"] for chunk in chunks for each in chunk["choices"]]  # type: ignore[attr-defined]
+    deltas = [each["delta"] for chunk in chunks for each in chunk["choices"]]
     shown = {name for delta in deltas for name, value in delta.items() if value}
     assert shown == {"role", "content", "reasoning", "reasoning_details"}
     assert "".join(delta.get("content") or "" for delta in deltas) == TEXT
-    assert chunks[-1]["usage"]["server_tool_use_details"] == used  # type: ignore[index]
+    assert chunks[-1]["usage"]["server_tool_use_details"] == used
 
 
 # Servers without Python

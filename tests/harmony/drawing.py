@@ -20,8 +20,11 @@ class Mask:
     """A grammar being followed."""
 
     def __init__(self, grammar: str | LLMatcher) -> None:
-        made = isinstance(grammar, LLMatcher)
-        self.matcher = grammar if made else LLMatcher(mask_tokenizer(), grammar, log_level=0)
+        self.matcher = (
+            grammar
+            if isinstance(grammar, LLMatcher)
+            else LLMatcher(mask_tokenizer(), grammar, log_level=0)
+        )
         assert not self.matcher.is_error(), self.matcher.get_error()
         self._bits = allocate_token_bitmask(1, VOCAB_SIZE)
         # The same memory: one number of an array takes ten times as long to read.

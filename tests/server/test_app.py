@@ -15,6 +15,7 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import Message
 
 from adapters.errors import BackendFailed
@@ -27,12 +28,14 @@ from server.store.approvals.base import KEEP_SECONDS
 from server.store.files.library import FileLibrary
 from server.store.responses.memory import MemoryStore
 from server.tools import registry
+from server.tools.base import HostedTool
 from server.tools.mcp.approvals import Approvals, ProposedCall
 from server.tools.registry import ToolSetup
 from tests.waiting import until
 
 ANSWER = "<|channel|>final<|message|>Hello<|return|>"
-CHAT = {"model": "m", "messages": [{"role": "user", "content": "A secret question"}]}
+MESSAGES = [{"role": "user", "content": "A secret question"}]
+CHAT: dict[str, Any] = {"model": "m", "messages": MESSAGES}
 
 StartEngine = Callable[..., Awaitable[Any]]
 
@@ -45,10 +48,10 @@ def settings(**options: Any) -> Settings:
 async def client(engine: Any, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(settings(**options), engine)
 
-    async def crash(_: Request) -> None:
+    async def crash(_: Request) -> Response:
         raise ValueError("a bug")
 
-    async def leave(_: Request) -> None:
+    async def leave(_: Request) -> Response:
         raise ClientDisconnect
 
     app.add_route("/crash", crash)
@@ -327,8 +330,13 @@ async def tool_setup(
 ) -> ToolSetup:
     """What the application makes the tool from."""
     setups: list[ToolSetup] = []
+
+    def create(_: object, setup: Callable[[str], ToolSetup]) -> tuple[HostedTool, ...]:
+        setups.append(setup(name))
+        return ()
+
     with monkeypatch.context() as patched:
-        patched.setattr(registry, "create", lambda _, setup: setups.append(setup(name)) or ())
+        patched.setattr(registry, "create", create)
         create_app(settings(**options), engine)
     return setups[0]
 
@@ -375,7 +383,7 @@ async def test_logs_hold_neither_prompts_nor_keys_nor_answers(
     key = {"authorization": "Bearer hunter2"}
     async with client(engine, api_key=("hunter2",)) as http:
         bodies = [CHAT, {**CHAT, "stream": True}, {**CHAT, "n": "secret"}]
-        no_match = {"model": "m", "messages": [{"role": "user", "content": "password"}]}
+        no_match = {**CHAT, "messages": [{"role": "user", "content": "password"}]}
         for body in [*bodies, no_match, {**no_match, "stream": True}]:
             await http.post("/v1/chat/completions", json=body, headers=key)
             answer = {"model": "m", "input": body["messages"][0]["content"]}

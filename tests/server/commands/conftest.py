@@ -1,6 +1,7 @@
 """Commands as processes that need not import the server again for each test."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ def fork(forks: Forks) -> Iterator[StartFork]:
     """Starts processes that end with the test. Takes the arguments of `Forks.start`."""
     started: list[Fork] = []
 
-    def start(*arguments: str, **options: str) -> Fork:
+    def start(*arguments: str, **options: Any) -> Fork:
         started.append(forks.start(*arguments, **options))
         return started[-1]
 

@@ -216,10 +216,11 @@ def test_the_options_of_the_sandbox_reach_it(monkeypatch: pytest.MonkeyPatch) ->
 
     for kind in ("ProcessSandbox", "RemoteSandbox"):
         monkeypatch.setattr(f"server.tools.python.opening.{kind}", made)
-    local = Settings(python_folder=Path("/sessions"), python_sessions=3)
-    assert _open_sandbox(local) == ((Path("/sessions"),), {"most": 3})
-    remote = Settings(python_sandbox="http://sandbox:1", python_sandbox_key="k")
-    assert _open_sandbox(remote) == (("http://sandbox:1", "k"), {})
+    local: Any = _open_sandbox(Settings(python_folder=Path("/sessions"), python_sessions=3))
+    assert local == ((Path("/sessions"),), {"most": 3})
+    address = "http://sandbox:1"
+    remote: Any = _open_sandbox(Settings(python_sandbox=address, python_sandbox_key="k"))
+    assert remote == ((address, "k"), {})
 
 
 STRICT = {
@@ -453,7 +454,7 @@ def rest_of_turn(socket: ClientConnection) -> tuple[dict[str, Any], int | None]:
         while True:
             event = json.loads(socket.recv(PATIENCE))
     except ConnectionClosed as closed:
-        return event, closed.rcvd and closed.rcvd.code
+        return event, closed.rcvd.code if closed.rcvd else None
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

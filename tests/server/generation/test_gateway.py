@@ -40,6 +40,8 @@ StartEngine = Callable[..., Awaitable[Any]]
 class Told:
     """An outbound that tells each turn event's kind, and the text of deltas."""
 
+    open_item_id: str | None = None
+
     def __init__(self) -> None:
         self.broken: Exception | None = None
 
@@ -364,7 +366,8 @@ async def test_an_engine_that_breaks_ends_the_answer_with_its_error(
 async def test_an_engine_that_just_ends_has_failed(start_engine: StartEngine) -> None:
     class Silent(Lingering):
         async def generate(self, request: GenerationRequest) -> Any:
-            for chunk in ():
+            chunks: tuple[Any, ...] = ()
+            for chunk in chunks:
                 yield chunk
 
     run = await gateway(Silent(await start_engine(ANSWER))).start(AnswerSpec(PLAN, Told(), "r"))

@@ -16,7 +16,7 @@ from server.generation.turn_events import Usage
 
 
 @dataclass
-class Observed:
+class Observed(Observer):
     waits: list[float] = field(default_factory=list)
     first_tokens: list[float] = field(default_factory=list)
     turns: list[TurnMeasured] = field(default_factory=list)

@@ -17,7 +17,7 @@ from harmony.messages import (
 )
 from harmony.tokenizer import encode_with_control
 from server import threads
-from server.errors import InvalidRequest, NotFound
+from server.errors import APIError, InvalidRequest, NotFound
 from server.http.bodies.json_text import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
@@ -56,7 +56,7 @@ async def compiled(
     return await responses.compile(request, compile_context(store, owner, masking))
 
 
-async def refused(**fields: Any) -> InvalidRequest | NotFound:
+async def refused(**fields: Any) -> APIError:
     with pytest.raises((InvalidRequest, NotFound)) as caught:
         await compiled(**fields)
     return caught.value
@@ -102,7 +102,7 @@ async def test_a_minimal_request_has_the_defaults() -> None:
 
 
 async def test_null_is_the_same_as_absent() -> None:
-    nulls = {name: None for name in CreateResponse.model_fields if name != "input"}
+    nulls: dict[str, Any] = {name: None for name in CreateResponse.model_fields if name != "input"}
     bare, nulled = await compiled(), await compiled(**nulls)
     assert nulled.plan.conversation == bare.plan.conversation
     assert nulled.plan.sampling == bare.plan.sampling
@@ -133,7 +133,7 @@ async def test_verbosity_is_appended_to_the_instructions() -> None:
 
 
 async def test_a_required_tool_choice_is_enforced() -> None:
-    fields = {"tools": [TOOL], "tool_choice": "required"}
+    fields: dict[str, Any] = {"tools": [TOOL], "tool_choice": "required"}
     free = (await compiled(tools=[TOOL])).plan
     bound = (await compiled(**fields)).plan
     assert bound.grammar != free.grammar

@@ -218,7 +218,7 @@ def test_unreadable_input_is_refused_if_so_configured(
     assert (caught.value.param, caught.value.code) == (param, "unsupported_input")
 
 
-SAMPLED = {
+SAMPLED: dict[str, tuple[Any, Message]] = {
     "message": (
         {"type": "message", "id": "x", "role": "assistant", "phase": "commentary"}
         | {"content": [{"type": "output_text", "text": "one"}]},

@@ -318,7 +318,9 @@ async def test_an_engine_without_grammars_gets_none(
     open_app: OpenApp, monkeypatch: pytest.MonkeyPatch, path: str, field: str, body: Any
 ) -> None:
     async with open_app(ANSWER) as app:
-        monkeypatch.setattr(RecordingBackend, "info", replace(app.backend.info, features=set()))
+        monkeypatch.setattr(
+            RecordingBackend, "info", replace(app.backend.info, features=frozenset())
+        )
         answer = await ask(app, path, **body(path))
         assert answer.status_code == 400
         assert field in answer.json()["error"]["param"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from fastapi import FastAPI
 from openai.types.responses import Response
 
-from adapters.base import BackendConfig
+from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode, encode_with_control
 from server.app import create_app
@@ -30,15 +30,13 @@ CALLS = (
 )
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 
-Serve = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
-
 
 class Recorded(ScriptedBackend):
     """Records the prompts that it receives."""
 
     prompts: list[str]
 
-    async def generate(self, request: Any) -> AsyncIterator[Any]:
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self.prompts.append(decode(request.prompt_token_ids))
         async for chunk in super().generate(request):
             yield chunk
@@ -70,6 +68,9 @@ class Server:
 
     async def stored(self, response_id: str) -> httpx.Response:
         return await self.client.get(f"/v1/responses/{response_id}")
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Server]]
 
 
 @pytest.fixture
@@ -190,8 +191,8 @@ async def test_hidden_reasoning_is_stored_for_the_next_turn(serve: Serve) -> Non
 
 async def test_a_request_can_hide_its_reasoning(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
-        hidden = {"reasoning": {"exclude": True, "summary": "auto"}}
-        answer = await server.create(stream=True, **hidden)
+        hidden = {"exclude": True, "summary": "auto"}
+        answer = await server.create(stream=True, reasoning=hidden)
         stored = await server.stored(sse(answer.text)[-1]["response"]["id"])
     assert "Greet." not in answer.text
     assert "Greet." not in stored.text

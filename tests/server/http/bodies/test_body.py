@@ -6,6 +6,7 @@ import random
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +20,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from server.errors import APIError
 from server.http.answers.answer import error_response, json_response
-from server.http.bodies.body import SLICE, Bodies, decompression, read_body, take_body
+from server.http.bodies import decompression
+from server.http.bodies.body import SLICE, Bodies, read_body, take_body
 from server.http.bodies.budget import Budget
 from server.http.bodies.memory_trimmer import MemoryTrimmer
 from server.threads import LARGE
@@ -431,7 +433,7 @@ async def test_a_whole_body_is_read() -> None:
     assert await read_body(receive) == b"ab"
 
 
-async def unused(*_: Message) -> Message:
+async def unused(*_: Message) -> Any:
     raise AssertionError
 
 

@@ -62,8 +62,8 @@ class Network:
             options.pop("domains", ()),
             options.pop("ports", frozenset({80, 443, self.port})),
         )
-        options = {"resolver": self.resolver, "obeys_robots": False} | options
-        client = FetchClient(policy, **options)
+        defaults: dict[str, Any] = {"resolver": self.resolver, "obeys_robots": False}
+        client = FetchClient(policy, **defaults | options)
         self._clients.append(client)
         return client
 
