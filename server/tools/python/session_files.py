@@ -48,14 +48,17 @@ def _described(path: str, status: os.stat_result) -> SandboxFile:
 
 
 def usage(folder: Path, most: int) -> int:
-    """The bytes that the folder takes on the disk, counted until they are more than `most`."""
-    used = 0
-    with suppress(FileNotFoundError), closing(Walk(folder).entries()) as entries:
+    """The bytes that the folder takes on the disk, counted until they are more than `most`.
+
+    Endless if a folder in it is kept closed.
+    """
+    used, walk = 0, Walk(folder)
+    with suppress(FileNotFoundError), closing(walk.entries()) as entries:
         for path, status in entries:
             used += size_of(path, status)
             if used > most:
                 break
-    return used
+    return _ENDLESS if walk.met_closed else used
 
 
 def size_of(path: str, status: os.stat_result) -> int:
@@ -132,9 +135,19 @@ def _delete_folders(folder: Path, paths: Iterable[str]) -> None:
 def remove(folder: Path) -> None:
     """Delete a folder and all that is in it, however deep. Raises OSError."""
     # shutil.rmtree calls itself for each level, and a cell can nest as many as it likes.
-    done = subprocess.run(["rm", "-rf", "--", str(folder)], capture_output=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{folder} cannot be deleted: {done.stderr.decode(errors='replace').strip()}")
+    failed = _failed("rm", "-rf", "--", str(folder))
+    if failed is not None:
+        # A cell may have closed folders to their owner, which is this server's user.
+        _failed("chmod", "-R", "u+rwx", "--", str(folder))
+        failed = _failed("rm", "-rf", "--", str(folder))
+    if failed is not None:
+        raise OSError(f"{folder} cannot be deleted: {failed}")
+
+
+def _failed(*command: str) -> str | None:
+    """Run a command. Returns its error messages if it fails."""
+    done = subprocess.run(command, capture_output=True, check=False)
+    return done.stderr.decode(errors="replace").strip() if done.returncode else None
 
 
 class Upload:
@@ -184,10 +197,13 @@ class Upload:
 class Walk:
     """A walk through a folder that can be interrupted: `entries` then goes on where it stopped.
 
-    Nothing is open meanwhile. What is moved during the walk may come twice, or not at all.
+    Nothing is open meanwhile. What is moved during the walk may come twice, or not at all. Folders
+    that are closed to their owner are opened. met_closed: whether one was closed again at once, so
+    that its entries are missing.
     """
 
     def __init__(self, folder: Path) -> None:
+        self.met_closed = False
         self._folder = folder
         # Of the folder and of each one on the way to the last entry: the beginning of its entries'
         # paths, and the names that are left in it.
@@ -226,18 +242,33 @@ class Walk:
         try:
             for prefix, _ in self._levels[1:]:
                 name = prefix[:-1].rpartition("/")[2]
-                opened.append(os.open(name, _FOLDER, dir_fd=opened[-1]))
+                opened.append(self._opened(name, opened[-1]))
         except OSError:  # It has been moved or deleted meanwhile.
             del self._levels[len(opened) :]
 
     def _enter(self, opened: list[int], folder: Path | str, prefix: str) -> None:
-        inner = os.open(folder, _FOLDER, dir_fd=opened[-1] if opened else None)
+        inner = self._opened(folder, opened[-1] if opened else None)
         try:
             self._levels.append((prefix, os.listdir(inner)))
         except OSError:
             os.close(inner)
             raise
         opened.append(inner)
+
+    def _opened(self, folder: Path | str, parent: int | None) -> int:
+        """A descriptor of a folder. Raises OSError."""
+        with suppress(PermissionError):
+            return os.open(folder, _FOLDER, dir_fd=parent)
+        # By its descriptor: at its name there may be a link by now.
+        place = os.open(folder, _FOLDER | os.O_PATH, dir_fd=parent)
+        try:
+            os.chmod(f"/proc/self/fd/{place}", 0o700)
+            return os.open(folder, _FOLDER, dir_fd=parent)
+        except PermissionError:
+            self.met_closed = True
+            raise
+        finally:
+            os.close(place)
 
 
 @contextmanager

@@ -162,6 +162,8 @@ class FileCount:
                     return False
         if self.live is not None:
             self._left -= deleted_files(self.live.pid)
+        if self._walk.met_closed:
+            self._left = -1
         return True
 
 

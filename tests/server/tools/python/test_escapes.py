@@ -19,7 +19,7 @@ seccomp, with Landlock and seccomp, and with bubblewrap and seccomp.
 | fork bomb, threads, processor time | test_a_fork_bomb_*, test_threads_are_*, test_processor_* |
 | 10 GB of memory | test_memory_*, test_shared_memory_*, test_the_kernel_ends_* |
 | filling the disk | test_one_file_*, test_all_files_*, test_deleted_*, test_deep_folders_* |
-| hiding files and memory | test_a_mapped_*, test_no_descriptor_*, test_what_a_thread_* |
+| hidden files | test_files_in_closed_*, test_a_mapped_*, test_no_descriptor_*, test_what_a_thread_* |
 | forged protocol lines, a wrong pickle | test_a_forged_frame_*, test_frames_*, test_closed_* |
 | 20 MB of output | test_output_is_limited, test_a_result_is_limited |
 | a cell that ignores SIGINT | test_a_cell_that_ignores_*, test_a_cell_that_catches_* |
@@ -529,6 +529,23 @@ def test_deleted_files_count(box: Box) -> None:
     )
     assert outcome.outcome == "died"
     box.do("close", session="hider")
+
+
+def test_files_in_closed_folders_count(box: Box) -> None:
+    """Their owner, which may be the server's user, has no right to list or to enter them."""
+    folder = box.create("hider", disk=8 * MIB)
+    outcome = box.cell(
+        "hider",
+        "import os, time\nos.mkdir('/mnt/data/x', 0o300)\nos.chdir('/mnt/data/x')\n"
+        "files = [open(str(i), 'wb') for i in range(10)]\nos.chmod('/mnt/data/x', 0)\n"
+        "for each in files: each.write(bytes(1 << 20)); each.close()\n"
+        "time.sleep(60)",
+    )
+    assert outcome.outcome == "died"
+    assert outcome.reason.startswith("its files took more")
+    box.cell("hider", "os.makedirs('/mnt/data/y/z')\nos.chmod('/mnt/data/y', 0)")
+    box.do("close", session="hider")
+    assert not folder.exists()
 
 
 def test_a_mapped_file_counts(box: Box) -> None:

@@ -253,3 +253,20 @@ def nest(folder: Path, name: str, count: int) -> None:
 def test_a_folder_that_cannot_be_deleted_is_an_error() -> None:
     with pytest.raises(OSError, match="cannot be deleted"):
         remove(Path("/proc/self"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sessions run on Linux alone")
+def test_a_folder_that_is_kept_closed_is_endless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_real = os.open
+
+    def refused(path: object, flags: int, *arguments: int, **options: int | None) -> int:
+        if path == "b" and not flags & os.O_PATH:
+            raise PermissionError
+        return open_real(path, flags, *arguments, **options)  # type: ignore[arg-type]
+
+    tree(tmp_path)
+    monkeypatch.setattr(os, "open", refused)
+    assert usage(tmp_path, 1 << 60) > 1 << 50
+    assert [file.path[:2] for file in list_files(tmp_path)] == ["a/"] * 3 + ["c/"] * 3

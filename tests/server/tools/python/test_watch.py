@@ -114,6 +114,21 @@ async def test_files_are_counted_to_the_end_in_steps(
     assert count.is_over
 
 
+async def test_a_folder_that_is_kept_closed_is_over_the_limit(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = module.session_files.Walk.entries
+
+    def closed(walk: Any) -> Any:
+        walk.met_closed = True
+        return entries(walk)
+
+    monkeypatch.setattr(module.session_files.Walk, "entries", closed)
+    process = sessions.add("a")
+    async with asyncio.timeout(30):
+        await process.ended.wait()
+
+
 async def test_a_file_that_is_moved_during_the_count_ends_no_session(
     sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
