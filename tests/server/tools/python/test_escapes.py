@@ -19,7 +19,7 @@ seccomp, with Landlock and seccomp, and with bubblewrap and seccomp.
 | fork bomb, threads, processor time | test_a_fork_bomb_*, test_threads_are_*, test_processor_* |
 | 10 GB of memory | test_memory_*, test_shared_memory_*, test_the_kernel_ends_* |
 | filling the disk | test_one_file_*, test_all_files_*, test_deleted_*, test_deep_folders_* |
-| hidden files | test_files_in_closed_*, test_a_mapped_*, test_no_descriptor_*, test_what_a_thread_* |
+| hidden files | test_files_in_*, test_a_mapped_*, test_no_descriptor_*, test_what_a_thread_* |
 | forged protocol lines, a wrong pickle | test_a_forged_frame_*, test_frames_*, test_closed_* |
 | 20 MB of output | test_output_is_limited, test_a_result_is_limited |
 | a cell that ignores SIGINT | test_a_cell_that_ignores_*, test_a_cell_that_catches_* |
