@@ -87,25 +87,6 @@ def sharing_allocators() -> Iterator[None]:
         allocators.update(original)
 
 
-def admit_after_cancellations(scheduler: Any) -> None:
-    """Let the scheduler admit waiting requests after running ones were cancelled.
-
-    After the scheduler has taken the pages of a running request, it admits no request until one
-    finishes. It does not count cancelled requests as finished: if all running requests were
-    cancelled, waiting and new ones would wait for ever.
-    """
-    clear = scheduler.clear_cancelled_requests
-
-    def clear_and_admit() -> list[Any]:
-        running = len(scheduler.active_requests)
-        states: list[Any] = clear()
-        if len(scheduler.active_requests) < running or not scheduler.active_requests:
-            scheduler.block_new_requests = False
-        return states
-
-    scheduler.clear_cancelled_requests = clear_and_admit
-
-
 def compute_on_one_stream(processor: Any) -> None:
     """Compute steps on the CUDA stream on which their inputs are written.
 

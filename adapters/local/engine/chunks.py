@@ -1,14 +1,12 @@
-"""The number of prompt tokens in a step beside requests that decode.
+"""The number of tokens in a step beside the next one of each request that decodes.
 
-Each decoding request waits for the whole step. The duration of a step depends on the machine, on
-its load and on the length of the prompts. Therefore it is measured, and the next step is larger or
-smaller in proportion.
+They are tokens of prompts, and tokens that grammars force. Each decoding request waits for the
+whole step. The duration of a step depends on the machine, on its load and on the length of the
+prompts. Therefore it is measured, and the next step is larger or smaller in proportion.
 """
 
 from collections.abc import Callable
 from typing import Any
-
-from transformers.generation.continuous_batching import RequestStatus
 
 STEP_SECONDS = 0.1
 """The duration to reach. Steps vary, and 0.15 s between two tokens is the limit."""
@@ -23,14 +21,14 @@ _DOUBLING_LENGTH = 4096
 
 
 class ChunkSize:
-    """How many prompt tokens take `STEP_SECONDS`."""
+    """How many tokens take `STEP_SECONDS`."""
 
     def __init__(self) -> None:
         self._tokens = float(_FIRST_TOKENS)
         self._length = 0
 
     def update(self, tokens: int, seconds: float, length: int) -> None:
-        """Adapt to a step. tokens: those of prompts. length: of the longest of these prompts."""
+        """Adapt to a step of `tokens` tokens. length: of the longest prompt among them."""
         if tokens < _LEAST_TOKENS or seconds <= 0:
             return  # too few tokens to measure their share of the duration
         self._tokens = min(tokens * STEP_SECONDS / seconds, tokens * _GROWTH)
@@ -42,36 +40,24 @@ class ChunkSize:
         return int(min(max(self._tokens / max(longer, 1.0), _LEAST_TOKENS), _MOST_TOKENS))
 
 
-def bound_chunks(processor: Any, size: ChunkSize, clock: Callable[[], float]) -> None:
-    """Limit the prompt tokens of a step of `processor` while any request decodes.
+def measure_steps(processor: Any, size: ChunkSize, clock: Callable[[], float]) -> None:
+    """Let `size` adapt to each step of `processor`.
 
-    Each step is measured by `clock`, which returns seconds.
+    clock: returns seconds.
     """
-    scheduler = processor.scheduler
-    schedule, run = scheduler.schedule_batch, processor._generation_step
-
-    def schedule_bounded(token_budget: int, cache_budget: int) -> Any:
-        states = scheduler.active_requests.values()
-        decoding = [one for one in states if one.status == RequestStatus.DECODING]
-        if decoding:
-            prompts = [one for one in states if one.status != RequestStatus.DECODING]
-            prompts += scheduler.waiting_requests.values()
-            length = max((len(one.initial_tokens) for one in prompts), default=0)
-            tokens = sum(len(one.tokens_to_process) for one in decoding)
-            token_budget = min(token_budget, tokens + size.tokens(length))
-        return schedule(token_budget, cache_budget)
+    run = processor._generation_step
 
     def run_measured(model: Any) -> None:
         start = clock()
         run(model)
         seconds = clock() - start
-        prompts = [
-            one
-            for one in processor.inputs_and_outputs.requests_in_batch
-            if not one.state.generated_tokens
-        ]
-        length = max((len(one.state.initial_tokens) for one in prompts), default=0)
-        size.update(sum(one.query_length for one in prompts), seconds, length)
+        tokens = length = 0
+        for one in processor.inputs_and_outputs.requests_in_batch:
+            if one.state.generated_tokens:
+                tokens += one.query_length - 1
+            else:
+                tokens += one.query_length
+                length = max(length, len(one.state.initial_tokens))
+        size.update(tokens, seconds, length)
 
-    scheduler.schedule_batch = schedule_bounded
     processor._generation_step = run_measured

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from transformers.generation.continuous_batching.utils import CudaGraphBuffer
 
 from adapters.errors import BackendFailed
 from adapters.local.model import attention
@@ -95,8 +96,9 @@ def _computes_without_waits(model: Any) -> bool:
 class DecodeGraphs:
     """Replaces the methods of a batch processor that prepare and compute a step.
 
-    The first step of each size is captured and replayed once. Graphs are switched off with a
-    warning if the capture fails, or if the scores of the replay are not those of the step itself.
+    The first step of each size is captured and replayed once. Sizes for which no memory is left
+    have no graph. Graphs are switched off with a warning if the capture fails otherwise, or if the
+    scores of the replay are not those of the step itself.
     """
 
     def __init__(self, processor: Any, model: Any, sample: Sample, capture: Capture) -> None:
@@ -114,6 +116,7 @@ class DecodeGraphs:
         self._active = True
         self._decodes = False
         self._rows = 0
+        self._keys = 0
         most_rows: int = self._ios.max_requests_per_batch
         self._most_keys = min(_MOST_KEYS, int(processor.cache.max_tokens_read))
         device, width = model.device, model.config.vocab_size
@@ -146,7 +149,7 @@ class DecodeGraphs:
         self._runner.pad_inputs = self._runner.use_cuda_graph_varlen = self._decodes
         if self._decodes:
             num_q_tokens = padded(rows, 1, len(self._counting))
-            max_kv_read = padded(max_kv_read, _LEAST_KEYS, self._most_keys)
+            self._keys = max_kv_read = padded(max_kv_read, _LEAST_KEYS, self._most_keys)
         self._prepare(
             requests_in_batch,
             logits_processors,
@@ -197,6 +200,11 @@ class DecodeGraphs:
             graph.replay()
             error = float((self._scores[:, : self._rows] - expected).abs().max())
             bound = _TOLERANCE * float(expected.abs().max())
+        except torch.OutOfMemoryError:
+            self._most_keys = self._keys // 2
+            logger.warning("no memory for decode graphs with more than %d keys", self._most_keys)
+            self._restore(expected)
+            return
         except Exception as failure:  # from CUDA, or from the compiler of a kernel
             self._switch_off(f"the capture failed: {failure}", expected)
             return
@@ -208,6 +216,10 @@ class DecodeGraphs:
     def _switch_off(self, reason: str, scores: Tensor) -> None:
         logger.warning("decode graphs are switched off: %s", reason)
         self._active = False
+        self._ios.graphs = CudaGraphBuffer()  # those of other sizes hold memory
+        self._restore(scores)
+
+    def _restore(self, scores: Tensor) -> None:
         self._scores[:, : scores.shape[1]].copy_(scores)
 
 

@@ -23,21 +23,19 @@ from adapters.local.device import current
 from adapters.local.engine.batching import batching
 from adapters.local.engine.cache import (
     ReadIndices,
-    admit_after_cancellations,
     compute_on_one_stream,
     keep_tokens_on_host,
     longest_request,
     sharing_allocators,
 )
-from adapters.local.engine.chunks import ChunkSize, bound_chunks
+from adapters.local.engine.chunks import ChunkSize, measure_steps
 from adapters.local.engine.decode_graphs import DecodeGraphs, capture_on, wanted
-from adapters.local.engine.forced import append_after_update, split_decoding_requests
+from adapters.local.engine.forced import append_after_update
 from adapters.local.engine.prefix_cache import (
     evict_as_needed,
-    report_cached_prefixes,
-    share_pages_of_finished_requests,
+    share_prefixes,
 )
-from adapters.local.engine.recovery import end_batch
+from adapters.local.engine.recovery import end_batch, fail_in_step
 from adapters.local.engine.step_threads import StepThreads
 from adapters.local.engine.warmup import explain, run_step, warm_up
 from adapters.local.importing.imports import without_compiler
@@ -101,15 +99,15 @@ class Engine:
         ReadIndices(processor.cache, processor.inputs_and_outputs)
         if wanted(options.decode_graphs, model):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
-        report_cached_prefixes(processor.cache, self._set_cached_tokens)
-        share_pages_of_finished_requests(processor.cache)
-        evict_as_needed(processor.cache, processor.scheduler)
-        admit_after_cancellations(processor.scheduler)
-        split_decoding_requests(processor.scheduler)
+        share_prefixes(processor.cache, self._cache_salt, self._set_cached_tokens)
+        evict_as_needed(processor.cache)
         append_after_update(processor, self._step.take_runs)
         if model.device.type == "cpu":
             keep_needed_logits(processor.inputs_and_outputs)
-            bound_chunks(processor, ChunkSize(), time.perf_counter)
+            processor.scheduler.chunk_size = chunk_size = ChunkSize()
+            measure_steps(processor, chunk_size, time.perf_counter)
+        processor.scheduler.priority = self._priority
+        fail_in_step(processor)
         manager.batch_processor = processor
         manager._generation_step = self._run_step
         manager._fail_all_remaining_requests = lambda *_: None  # `_run` ends them
@@ -240,6 +238,15 @@ class Engine:
         # A request that lost its pages finds its own tokens in the cache when it comes back.
         if row is not None and not row.has_sampled:
             row.cached_tokens = tokens
+
+    def _cache_salt(self, key: str) -> str | None:
+        row = self._rows.get(key)
+        # Nobody waits for the request any more, and nobody has its key as a salt.
+        return key if row is None else row.request.cache_salt
+
+    def _priority(self, key: str) -> int:
+        row = self._rows.get(key)
+        return 0 if row is None else row.request.priority
 
     def _report(self, results: StepResults) -> None:
         self._reported = True

@@ -31,18 +31,3 @@ def append_after_update(processor: Any, take_runs: Callable[[], Runs]) -> None:
                 state.tokens_to_process += tokens
 
     processor.update_batch = updated
-
-
-def split_decoding_requests(scheduler: Any) -> None:
-    """Let a step compute a part of a decoding request's tokens, and the next step the rest.
-
-    transformers splits prompts only: of a decoding request, it would compute the first part again.
-    """
-    schedule = scheduler._schedule_request
-
-    def scheduled(state: Any, tokens: list[int], token_budget: int, *more: Any) -> None:
-        if state.status == RequestStatus.DECODING and len(tokens) > token_budget:
-            state.status = RequestStatus.PREFILLING
-        schedule(state, tokens, token_budget, *more)
-
-    scheduler._schedule_request = scheduled

@@ -1,82 +1,115 @@
 """The prefix cache: pages of earlier requests that later ones share.
 
-transformers has one, with three properties that are changed here: it does not tell what it found,
-it ignores the pages that the last step of a request completed, and it evicts all pages at once.
+transformers has one, with properties that are changed here: it does not tell what it found, it
+ignores the pages that the last step of a request completed, it knows no salts, and it evicts all
+pages at once.
 """
 
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any
 
 
-def report_cached_prefixes(cache: Any, report: Callable[[str, int], None]) -> None:
-    """Call `report` with the key of a request and the number of its prompt tokens in the cache."""
-    search = cache.search_prefix_match
+def share_prefixes(
+    cache: Any, salt: Callable[[str], str | None], report: Callable[[str, int], None]
+) -> None:
+    """Let requests reuse the pages that others with an equal salt have completed.
+
+    transformers leaves out what the last step of a request completed: up to 4,096 tokens of one
+    that ends with its first token. salt: returns that of a waiting request, by its key. report:
+    called with the key of a request and the number of its prompt tokens in the cache.
+    """
+    search, free = cache.search_prefix_match, cache.free_blocks
+    salts: dict[str, str | None] = {}
 
     def search_and_report(request_id: str, prompt_ids: list[int]) -> int:
-        tokens: int = search(request_id, prompt_ids)
+        salts[request_id] = salt(request_id)
+        tokens: int = search(request_id, _salted(prompt_ids, salts[request_id]))
         if tokens:
             report(request_id, tokens)
         return tokens
 
-    cache.search_prefix_match = search_and_report
-
-
-def share_pages_of_finished_requests(cache: Any) -> None:
-    """Let requests reuse the pages that the last step of another request completed.
-
-    transformers ignores them. If a request ends with its first token, these are up to 4,096 tokens.
-    """
-
     def mark_complete_blocks(state: Any, complete_blocks: dict[str, int]) -> None:
         if not complete_blocks:  # most steps; the list of all tokens takes a millisecond
             return
-        token_ids = state.initial_tokens + state.generated_tokens
+        key = state.request_id
+        token_ids = _salted(state.initial_tokens + state.generated_tokens, salts.get(key))
         for name, count in complete_blocks.items():
-            cache.cache_allocators[name].mark_complete_blocks(state.request_id, token_ids, count)
+            cache.cache_allocators[name].mark_complete_blocks(key, token_ids, count)
 
+    def free_blocks(request_id: str, no_cache: bool = False) -> None:
+        salts.pop(request_id, None)
+        free(request_id, no_cache)
+
+    cache.free_blocks = free_blocks
+    cache.search_prefix_match = search_and_report
     cache.mark_complete_blocks = mark_complete_blocks
 
 
-def evict_as_needed(cache: Any, scheduler: Any) -> None:
+def _salted(token_ids: list[int], salt: str | None) -> list[int]:
+    """Ids of which pages are known by hashes: those of another salt have other first ids."""
+    if salt is None:
+        return token_ids
+    words = struct.unpack("=4I", blake2b(salt.encode(), digest_size=16).digest())
+    # transformers hashes ids of 32 bits with a sign.
+    first = [token_id ^ (word >> 1) for token_id, word in zip(token_ids, words, strict=False)]
+    return first + token_ids[len(first) :]
+
+
+def evict_as_needed(cache: Any) -> None:
     """Evict unused pages when a request needs them, and as many as it needs.
 
-    As soon as less than 15 % of the cache is free, transformers evicts all of them, before it looks
-    for the prefixes of waiting requests: conversations that nearly fill the cache would be computed
-    again at every turn.
+    transformers evicts all of them as soon as less than 15 % of the cache is free: conversations
+    that nearly fill the cache would be computed again at every turn.
     """
     can_store = cache.can_store_request_tokens
-    free_capacity = cache.compute_free_capacity
 
     def evict_and_store(state: Any, request_len: int, dry_run: bool = False) -> bool:
         if not dry_run:
             _evict(cache, state, request_len)
         return bool(can_store(state, request_len, dry_run))
 
-    def has_safety_margin() -> bool:
-        cache.pool.try_to_free_sectors()
-        unused = sum(
-            allocator.unused_pages * allocator.bytes_per_block
-            for allocator in cache.cache_allocators.values()
-        )
-        share = unused / (cache.num_sectors * cache.bytes_per_sector)
-        return bool(free_capacity() + share >= scheduler.safety_margin)
-
     cache.can_store_request_tokens = evict_and_store
-    scheduler._try_to_meet_safety_margin = has_safety_margin
+
+
+def available_pages(cache: Any) -> int:
+    """How much of the cache is free, or would be after evictions. Only to compare with others."""
+    pages: int = cache.pool.num_free_sectors
+    for allocator in cache.cache_allocators.values():
+        pages += allocator.unused_pages + cache.pool.count_free_blocks(allocator.index)
+    return pages
+
+
+def has_room(cache: Any, request_id: str, past: int, tokens: int, reserve: float) -> bool:
+    """Whether the cache can store `tokens` more tokens of a request that has `past` ones.
+
+    reserve: the share of the cache that stays free then.
+    """
+    allocators = cache.cache_allocators.values()
+    share = reserve / len(allocators)
+    missing = {
+        each: each.missing_pages(request_id, past, tokens) + int(share * each.num_blocks)
+        for each in allocators
+    }
+    return _sectors_after_eviction(missing) <= int(cache.pool.num_free_sectors)
 
 
 def _evict(cache: Any, state: Any, tokens: int) -> None:
     """Evict the pages that the next `tokens` tokens of a request need, if that is enough."""
     missing = {
-        allocator: allocator.missing_pages(state.request_id, state.current_len(), tokens)
-        for allocator in cache.cache_allocators.values()
+        each: each.missing_pages(state.request_id, state.current_len(), tokens)
+        for each in cache.cache_allocators.values()
     }
-
-    def sectors(pages: dict[Any, int]) -> int:
-        return sum(-(-count // allocator.blocks_per_sector) for allocator, count in pages.items())
-
-    free = cache.pool.num_free_sectors
-    without = {each: max(0, count - each.unused_pages) for each, count in missing.items()}
-    if sectors(without) <= free < sectors(missing):
+    if _sectors_after_eviction(missing) <= cache.pool.num_free_sectors < _sectors(missing):
         for allocator, count in missing.items():
             allocator.evict(count)
+
+
+def _sectors_after_eviction(missing: Mapping[Any, int]) -> int:
+    """The sectors that pages need if all unused pages are evicted."""
+    return _sectors({each: max(0, count - each.unused_pages) for each, count in missing.items()})
+
+
+def _sectors(pages: Mapping[Any, int]) -> int:
+    return sum(-(-count // allocator.blocks_per_sector) for allocator, count in pages.items())

@@ -1,4 +1,4 @@
-"""Removes requests from the engine after a failed step."""
+"""Removes requests from the engine after a failed step, so that it can continue."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,6 +6,35 @@ from typing import Any
 from transformers.generation.continuous_batching import RequestStatus
 
 from adapters.local.engine.warmup import forget_batch
+
+
+def fail_in_step(processor: Any) -> None:
+    """Have `processor` raise errors of a step's preparation when the step is computed.
+
+    An error of the computation ends the requests of the step, one of the preparation the engine.
+    On a GPU, both may run out of memory.
+    """
+    ios = processor.inputs_and_outputs
+    prepare, compute = ios.prepare_batch_tensors, processor._generation_step
+    errors: list[Exception] = []
+
+    def prepare_or_keep(requests_in_batch: list[Any], *more: Any, **keywords: Any) -> None:
+        offsets = [one.state.position_offset for one in requests_in_batch]
+        try:
+            prepare(requests_in_batch, *more, **keywords)
+        except Exception as error:
+            errors.append(error)
+            ios.requests_in_batch = list(requests_in_batch)
+            for one, offset in zip(requests_in_batch, offsets, strict=True):
+                one.state.position_offset = offset + one.query_length
+
+    def raise_or_compute(model: Any) -> None:
+        if errors:
+            raise errors.pop()
+        compute(model)
+
+    ios.prepare_batch_tensors = prepare_or_keep
+    processor._generation_step = raise_or_compute
 
 
 def end_batch(processor: Any, *, all_rows: bool) -> list[str]:
@@ -22,7 +51,6 @@ def end_batch(processor: Any, *, all_rows: bool) -> list[str]:
     for one in ended:
         one.state.status = RequestStatus.FAILED
         processor.scheduler.finish_request(one.state.request_id)
-    processor.scheduler.block_new_requests = False
     return [one.state.request_id for one in ended]
 
 

@@ -59,7 +59,7 @@ def run_step(processor: Any, model: Any, set_rows: SetRows, *, rows: int, tokens
         set_rows([_row(state.state.request_id, place) for place, state in enumerate(states)])
         ios = processor.inputs_and_outputs
         ios.prepare_batch_tensors(
-            requests_in_batch=states,
+            states,
             logits_processors=processor.logit_processor,
             use_decode_fast_path=False,
             num_q_tokens=tokens * len(states),

@@ -192,7 +192,7 @@ async def test_a_full_cache_that_everyone_has_left_serves_the_next(
         leaving = [
             asyncio.create_task(sample(backend, ask(prompt(40, seed=i), 88))) for i in range(3)
         ]
-        while not scheduler.block_new_requests:  # noqa: ASYNC110
+        while not (scheduler.active_requests and scheduler.waiting_requests):  # noqa: ASYNC110
             await asyncio.sleep(0.001)
         for task in leaving:
             task.cancel()

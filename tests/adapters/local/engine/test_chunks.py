@@ -11,7 +11,7 @@ from transformers.generation.continuous_batching import RequestStatus
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from adapters.local.engine.chunks import STEP_SECONDS, ChunkSize, bound_chunks
+from adapters.local.engine.chunks import STEP_SECONDS, ChunkSize, measure_steps
 
 
 def settled(seconds_per_token: float, length: int = 2000, steps: int = 10) -> ChunkSize:
@@ -61,72 +61,37 @@ def test_steps_that_say_nothing_about_prompts_change_nothing(tokens: int, second
     assert size.tokens(2000) == before
 
 
-def request(status: RequestStatus, prompt: int = 4, to_process: int = 1) -> Any:
+def request(status: RequestStatus, prompt: int) -> Any:
     generated = [7] if status == RequestStatus.DECODING else []
-    return SimpleNamespace(
-        status=status,
-        initial_tokens=[0] * prompt,
-        tokens_to_process=[0] * to_process,
-        generated_tokens=generated,
-    )
+    return SimpleNamespace(initial_tokens=[0] * prompt, generated_tokens=generated)
 
 
-def processor_with(active: list[Any], waiting: tuple[Any, ...] = ()) -> Any:
-    scheduler = SimpleNamespace(
-        active_requests=dict(enumerate(active)),
-        waiting_requests=dict(enumerate(waiting)),
-        schedule_batch=lambda tokens, cache: (tokens, cache),
-    )
+def processor_with(*batch: Any) -> Any:
     return SimpleNamespace(
-        scheduler=scheduler,
-        inputs_and_outputs=SimpleNamespace(requests_in_batch=[]),
+        inputs_and_outputs=SimpleNamespace(requests_in_batch=list(batch)),
         _generation_step=lambda model: None,
     )
-
-
-def no_time() -> float:
-    return 0.0
 
 
 DECODING, PREFILLING = RequestStatus.DECODING, RequestStatus.PREFILLING
 
 
-@pytest.mark.parametrize("active", [[], [PREFILLING], [PREFILLING, PREFILLING]])
-def test_prompts_use_whole_steps_if_no_request_decodes(active: list[RequestStatus]) -> None:
-    processor = processor_with([request(status) for status in active])
-    bound_chunks(processor, ChunkSize(), no_time)
-    assert processor.scheduler.schedule_batch(4096, 7) == (4096, 7)
-
-
-def test_a_step_has_the_tokens_of_decoding_requests_and_a_chunk() -> None:
-    active = [request(DECODING), request(DECODING, to_process=9), request(PREFILLING, 100)]
-    processor = processor_with(active)
-    size = settled(0.0002, length=100)
-    bound_chunks(processor, size, no_time)
-    assert processor.scheduler.schedule_batch(4096, 7) == (10 + size.tokens(100), 7)
-    assert processor.scheduler.schedule_batch(50, 7) == (50, 7)
-
-
-def test_a_prompt_that_waits_determines_the_size_too() -> None:
-    processor = processor_with([request(DECODING)], (request(RequestStatus.PENDING, 20_000),))
-    size = settled(0.0001, length=100)
-    bound_chunks(processor, size, no_time)
-    assert processor.scheduler.schedule_batch(4096, 7) == (1 + size.tokens(20_000), 7)
-
-
 def test_the_duration_of_steps_is_measured() -> None:
-    times: Iterator[float] = iter([10.0, 10.5, 20.0, 20.5])
-    processor = processor_with([request(DECODING)])
-    size = ChunkSize()
-    bound_chunks(processor, size, lambda: next(times))
+    times: Iterator[float] = iter([10.0, 10.5, 20.0, 20.5, 30.0, 30.5])
     prompt = SimpleNamespace(state=request(PREFILLING, 3000), query_length=800)
     decoding = SimpleNamespace(state=request(DECODING, 9000), query_length=1)
-    processor.inputs_and_outputs.requests_in_batch = [decoding, prompt]
+    forced = SimpleNamespace(state=request(DECODING, 9000), query_length=401)
+    processor = processor_with(decoding, prompt)
+    size = ChunkSize()
+    measure_steps(processor, size, lambda: next(times))
     processor._generation_step(None)
     assert size.tokens(3000) == 160
     processor.inputs_and_outputs.requests_in_batch = [decoding]
     processor._generation_step(None)
     assert size.tokens(3000) == 160
+    processor.inputs_and_outputs.requests_in_batch = [decoding, prompt, forced]
+    processor._generation_step(None)
+    assert size.tokens(3000) == 240
 
 
 async def test_a_long_prompt_takes_several_steps_beside_a_stream(

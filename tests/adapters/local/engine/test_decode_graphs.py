@@ -257,6 +257,28 @@ async def test_graphs_that_fail_are_switched_off(
     assert len([one for one in caplog.records if "switched off" in one.message]) == 1
 
 
+async def test_a_size_without_memory_has_no_graph(
+    opened: OpenBackend, graphs: Graphs, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(decode_graphs, "_LEAST_KEYS", 64)
+
+    def capture(compute: Callable[[], None]) -> Graph:
+        if graphs.captured:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return graphs(compute)
+
+    asked = request(100, 4)
+    async with opened(decode_graphs="false") as backend:
+        expected = await sample(backend, asked)
+    monkeypatch.setattr(engines, "capture_on", lambda device: capture)
+    async with opened() as backend:
+        assert await sample(backend, asked) == expected
+        replayed = graphs.replayed
+        assert len(await sample(backend, request(20, 4))) == 4
+        assert graphs.replayed > replayed
+    assert "no memory for decode graphs with more than 64 keys" in caplog.text
+
+
 async def test_a_step_that_fails_while_it_is_captured_ends_its_requests_only(
     opened: OpenBackend, graphs: Graphs, small_config: BackendConfig, monkeypatch: Patch
 ) -> None:

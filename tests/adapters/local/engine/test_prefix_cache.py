@@ -3,28 +3,33 @@ from typing import Any
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from adapters.local.engine.prefix_cache import (
-    report_cached_prefixes,
-    share_pages_of_finished_requests,
-)
+from adapters.local.engine.prefix_cache import share_prefixes
 from tests.adapters.local.conftest import started
 
 PAGE = 32
 
 
-async def cached(backend: LocalBackend, ids: range, max_tokens: int = 1) -> int:
+async def cached(
+    backend: LocalBackend, ids: range, max_tokens: int = 1, *, salt: str | None = None
+) -> int:
     """The number of tokens of a prompt that were in the cache."""
     request = GenerationRequest(
-        "r", tuple(ids), max_tokens, frozenset(), sampling=SamplingParams(temperature=0)
+        "r", tuple(ids), max_tokens, frozenset(), SamplingParams(temperature=0), cache_salt=salt
     )
     chunks = [chunk async for chunk in backend.generate(request)]
     return chunks[0].cached_tokens or 0
 
 
+def shared(cache: Any, report: Any = lambda key, count: None) -> None:
+    share_prefixes(cache, lambda key: None, report)
+
+
 def test_matched_prefixes_are_reported_with_their_length() -> None:
     found: list[tuple[str, int]] = []
-    cache = SimpleNamespace(search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2)
-    report_cached_prefixes(cache, lambda *match: found.append(match))
+    cache = SimpleNamespace(
+        search_prefix_match=lambda request_id, ids: len(ids) // 2 * 2, free_blocks=None
+    )
+    shared(cache, lambda *match: found.append(match))
     assert cache.search_prefix_match("a", [1, 2, 3]) == 2
     assert cache.search_prefix_match("b", [1]) == 0
     assert found == [("a", 2)]
@@ -42,13 +47,23 @@ def test_tokens_are_listed_only_where_a_page_is_complete() -> None:
 
     marked: list[tuple[str, list[int], int]] = []
     pages = SimpleNamespace(mark_complete_blocks=lambda *arguments: marked.append(arguments))
-    cache = SimpleNamespace(cache_allocators={"full": pages})
-    share_pages_of_finished_requests(cache)
+    cache = SimpleNamespace(
+        cache_allocators={"full": pages}, search_prefix_match=None, free_blocks=None
+    )
+    shared(cache)
     state = SimpleNamespace(request_id="r", initial_tokens=Tokens([1, 2]), generated_tokens=[3])
     cache.mark_complete_blocks(state, {})
     assert (Tokens.lists, marked) == (0, [])
     cache.mark_complete_blocks(state, {"full": 1})
     assert marked == [("r", [1, 2, 3], 1)]
+
+
+async def test_requests_with_other_salts_share_nothing(small: LocalBackend) -> None:
+    assert await cached(small, range(100), salt="one") == 0
+    assert await cached(small, range(100), salt="other") == 0
+    assert await cached(small, range(100)) == 0
+    for salt in ("one", "other", None):
+        assert await cached(small, range(100), salt=salt) == 96
 
 
 async def test_a_conversation_that_nearly_fills_the_cache_is_found_again(

@@ -1,24 +1,25 @@
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+import torch
 from transformers.generation.continuous_batching import RequestStatus
+from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 from transformers.generation.continuous_batching.requests import FutureRequestState, RequestState
 
-from adapters.local.engine.forced import split_decoding_requests
-from adapters.local.engine.recovery import end_batch
+from adapters.base import BackendConfig, GenerationRequest
+from adapters.errors import BackendFailed
+from adapters.local.backend import LocalBackend
+from adapters.local.engine.recovery import end_batch, fail_in_step
+from tests.adapters.local.conftest import started
 
 
 class Scheduler:
-    """Schedules one request as transformers does, and records those that are removed."""
-
-    block_new_requests = True
+    """Records the requests that are removed."""
 
     def __init__(self) -> None:
         self.finished: list[str] = []
-
-    def _schedule_request(self, state: Any, tokens: list[int], budget: int) -> None:
-        state.remaining_prefill_tokens = tokens[budget:]
-        state.tokens_to_process = tokens[:budget]
 
     def finish_request(self, request_id: str) -> None:
         self.finished.append(request_id)
@@ -57,7 +58,6 @@ def recover(*batch: RequestState) -> list[str]:
     scheduler = Scheduler()
     ended = end_batch(SimpleNamespace(inputs_and_outputs=ios, scheduler=scheduler), all_rows=False)
     assert scheduler.finished == ended
-    assert not scheduler.block_new_requests
     return ended
 
 
@@ -74,11 +74,58 @@ def test_without_a_prompt_in_the_step_all_requests_end() -> None:
 
 def test_tokens_of_which_the_step_computed_a_part_are_all_due_again() -> None:
     state = decoding("old", [10, 11, 12, 13, 14], 5)
-    scheduler = Scheduler()
-    split_decoding_requests(scheduler)
-    scheduler._schedule_request(state, state.tokens_to_process, 3)
-    assert state.tokens_to_process == [10, 11, 12]
+    state.tokens_to_process, state.remaining_prefill_tokens = [10, 11, 12], [13, 14]
+    state.status = RequestStatus.PREFILLING
     assert recover(state, prefilling()) == ["new"]
     assert (state.tokens_to_process, state.remaining_prefill_tokens) == ([10, 11, 12, 13, 14], [])
     assert state.status == RequestStatus.DECODING
     assert state.position_offset == 3
+
+
+def test_a_request_whose_preparation_failed_is_as_if_it_were_prepared() -> None:
+    def prepare(requests: list[FutureRequestState]) -> None:
+        requests[0].state.position_offset += requests[0].query_length
+        raise MemoryError
+
+    one, other = (FutureRequestState(decoding(name, [10], 1), True, {}, 1) for name in "ab")
+    ios = SimpleNamespace(requests_in_batch=[], prepare_batch_tensors=prepare)
+    computed: list[Any] = []
+    processor = SimpleNamespace(inputs_and_outputs=ios, _generation_step=computed.append)
+    fail_in_step(processor)
+    ios.prepare_batch_tensors([one, other])
+    assert [state.position_offset for state in (one.state, other.state)] == [4, 4]
+    assert ios.requests_in_batch == [one, other]
+    with pytest.raises(MemoryError):
+        processor._generation_step(None)
+    processor._generation_step(None)
+    assert computed == [None]
+
+
+async def test_a_step_that_cannot_be_prepared_ends_its_prompts_only(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = ContinuousBatchingIOs.prepare_batch_tensors
+
+    def fail(self: Any, requests: list[FutureRequestState], *more: Any, **keywords: Any) -> None:
+        prepare(self, requests, *more, **keywords)
+        if any(one.query_length == 77 for one in requests):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    decodes = asyncio.Event()
+
+    async def sampled(backend: LocalBackend, prompt: int, count: int) -> int:
+        asked = GenerationRequest("r", (5,) * prompt, count, frozenset())
+        total = 0
+        async for chunk in backend.generate(asked):
+            decodes.set()
+            total += len(chunk.token_ids)
+        return total
+
+    monkeypatch.setattr(ContinuousBatchingIOs, "prepare_batch_tensors", fail)
+    async with started(small_config) as backend:
+        stream = asyncio.create_task(sampled(backend, 3, 150))
+        await decodes.wait()
+        with pytest.raises(BackendFailed, match="out of memory"):
+            await sampled(backend, 77, 5)
+        assert await stream == 150
+        assert await sampled(backend, 78, 5) == 5

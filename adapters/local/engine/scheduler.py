@@ -1,0 +1,205 @@
+"""Decides which requests compute which tokens in the next step, and which have to wait for pages.
+
+It takes the place of the schedulers of transformers, which keep all prompts waiting while less than
+15 % of the cache is free, compute prompts one after another, and restart a request at the end of
+the queue when it needs a page and none is free.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from transformers.generation.continuous_batching import RequestStatus
+from transformers.generation.continuous_batching.requests import FutureRequestState
+from transformers.generation.continuous_batching.scheduler import SCHEDULER_MAPPING, Scheduler
+
+from adapters.local.engine.chunks import ChunkSize
+from adapters.local.engine.prefix_cache import available_pages, has_room
+
+NAME = "ranked"
+"""Its name in transformers."""
+
+_LOOK_AHEAD = 16
+_MOST_OVERTAKES = 64
+# Shares of the pages that stay free when a request is admitted, for the growth of those that run.
+_RESERVE = 1 / 16
+_RESERVE_OF_OVERTAKERS = 1 / 8
+
+
+class RankedScheduler(Scheduler):
+    """Requests with lower priority values, and among equals older ones, come first.
+
+    Every request that decodes gets its next token in each step. A prompt is admitted if the cache
+    has room for all of it, and a part of the cache stays free; others may overtake one that has
+    not enough room. Where a running request needs a page and none is free, the last one in rank is
+    interrupted: it waits in the queue again, and its pages stay in the cache for it until they are
+    evicted.
+    """
+
+    chunk_size: ChunkSize | None = None
+    """Limits the tokens of a step beside the first one of each request that decodes."""
+
+    priority: Callable[[str], int] = staticmethod(lambda key: 0)
+    """Returns the priority of a request, by its key."""
+
+    def __init__(
+        self, cache: Any, safety_margin: float | None, max_requests_per_batch: int
+    ) -> None:
+        """safety_margin: not used; the reserves of this module take its place."""
+        super().__init__(cache, 0.0, max_requests_per_batch)
+
+    def reset(self) -> None:
+        super().reset()
+        self._overtakes = 0
+        self._refused: dict[str, int] = {}
+        self._skipped: set[str] = set()
+
+    def add_waiting_request(self, state: Any) -> None:
+        self.waiting_requests[state.request_id] = state
+        self.waiting_requests_order = deque(sorted(self.waiting_requests, key=self._waiting_rank))
+
+    def schedule_batch(
+        self, token_budget: int, cache_budget: int
+    ) -> tuple[list[FutureRequestState], bool, int, int]:
+        """The requests of the next step with their tokens, False, and the numbers of tokens that
+        the step computes and reads.
+
+        token_budget, cache_budget: the maxima of these numbers.
+        """
+        self.cache.pool.try_to_free_sectors()
+        self._admit()
+        plan = dict(self._planned(token_budget, cache_budget))
+        self._skipped = {*self.active_requests} - {*plan}
+        scheduled, read = [], 0
+        running = deque(sorted(self.active_requests.values(), key=self._rank))
+        while running:
+            state = running.popleft()
+            count = plan.get(state.request_id)
+            if count is not None and self._has_pages(state, count, running):
+                read += state.current_len()
+                scheduled.append(self._schedule(state, count))
+        return scheduled, False, sum(one.query_length for one in scheduled), read
+
+    def _admit(self) -> None:
+        """Start waiting requests, as far as there is room for them."""
+        refused: dict[str, int] = {}
+        available = available_pages(self.cache)
+        for key in [*islice(self.waiting_requests_order, _LOOK_AHEAD)]:
+            if len(self.active_requests) >= self.max_requests_per_batch or (
+                refused and self._overtakes >= _MOST_OVERTAKES
+            ):
+                break
+            state = self.waiting_requests[key]
+            # A prompt without room has room again only after pages have become free.
+            if available <= self._refused.get(key, -1) or not self._start(state, bool(refused)):
+                refused[key] = available
+                continue
+            self._overtakes = self._overtakes + 1 if refused else 0
+            self.waiting_requests_order.remove(key)
+            self.active_requests[key] = self.waiting_requests.pop(key)
+            available = available_pages(self.cache)
+        self._refused = refused
+
+    def _start(self, state: Any, overtakes: bool) -> bool:
+        """Start with the pages of the prompt that are in the cache, if there is room for the rest.
+
+        overtakes: whether a request before it has no room.
+        """
+        tokens = state.remaining_prefill_tokens
+        found = self.cache.search_prefix_match(state.request_id, tokens)
+        reserve = _RESERVE_OF_OVERTAKERS if overtakes else _RESERVE
+        if self.active_requests and not has_room(
+            self.cache, state.request_id, found, len(tokens) - found, reserve
+        ):
+            self.cache.free_blocks(state.request_id)
+            return False
+        state.status = RequestStatus.PREFILLING
+        state.position_offset = found
+        state.remaining_prefill_tokens = tokens[found:]
+        return True
+
+    def _planned(self, token_budget: int, cache_budget: int) -> Iterator[tuple[str, int]]:
+        """Requests with the number of tokens that the next step may compute of each."""
+        states = sorted(self.active_requests.values(), key=self._rank)
+        # Those that the last step had to leave out come first.
+        states.sort(key=lambda state: state.request_id not in self._skipped)
+        readable = []
+        for state in states:
+            if state.current_len() <= cache_budget:
+                cache_budget -= state.current_len()
+                readable.append(state)
+        decoding = [state for state in readable if state.generated_tokens]
+        prompts = [state for state in readable if not state.generated_tokens]
+        budget = token_budget - len(decoding)
+        if decoding and self.chunk_size is not None:
+            longest = max((len(state.initial_tokens) for state in prompts), default=0)
+            budget = min(budget, self.chunk_size.tokens(longest))
+        for state in decoding:
+            more = min(len(_tokens(state)) - 1, budget)
+            budget -= more
+            yield state.request_id, 1 + more
+        yield from _shares(sorted(prompts, key=self._rank), budget)
+
+    def _has_pages(self, state: Any, count: int, others: deque[Any]) -> bool:
+        """Whether `state` has pages for `count` more tokens.
+
+        Interrupts the `others`, the last one first, and `state` itself if that does not suffice.
+        """
+        while not self.cache.can_store_request_tokens(state, count):
+            self._interrupt(others.pop() if others else state)
+            if state.request_id not in self.active_requests:
+                return False
+        return True
+
+    def _interrupt(self, state: Any) -> None:
+        self.finish_request(state.request_id)
+        again = state.create_equivalent_initial_request()
+        again.created_time = state.created_time
+        self.add_waiting_request(again)
+
+    def _rank(self, state: Any) -> tuple[int, float]:
+        return self.priority(state.request_id), state.created_time
+
+    def _waiting_rank(self, key: str) -> tuple[int, float]:
+        return self._rank(self.waiting_requests[key])
+
+    def _schedule(self, state: Any, count: int) -> FutureRequestState:
+        """Have the next step compute `count` tokens of `state`."""
+        tokens = _tokens(state)
+        state.tokens_to_process, state.remaining_prefill_tokens = tokens[:count], tokens[count:]
+        ends = not state.remaining_prefill_tokens
+        state.status = RequestStatus.DECODING if ends else RequestStatus.PREFILLING
+        complete = self.cache.count_new_complete_blocks(state, count)
+        return FutureRequestState(state, ends, complete, count)
+
+
+def _tokens(state: Any) -> list[int]:
+    """The tokens of a running request that are not in the cache."""
+    decodes = state.status == RequestStatus.DECODING
+    tokens: list[int] = state.tokens_to_process if decodes else state.remaining_prefill_tokens
+    return tokens
+
+
+def _shares(prompts: Sequence[Any], budget: int) -> Iterator[tuple[str, int]]:
+    """Prompts with their parts of the budget.
+
+    The first one gets at least a half. The rest is for those with the fewest tokens left, so that
+    a short prompt does not wait for the whole of a long one.
+    """
+    if not prompts:
+        return
+    first = prompts[0]
+    half = min(len(_tokens(first)), budget // 2)
+    budget -= half
+    for state in sorted(prompts, key=lambda state: len(_tokens(state))):
+        count = len(_tokens(state)) - (half if state is first else 0)
+        count = min(count, budget)
+        budget -= count
+        if state is first:
+            count += half
+        if count:
+            yield state.request_id, count
+
+
+SCHEDULER_MAPPING[NAME] = RankedScheduler

@@ -1,0 +1,232 @@
+"""The scheduler with the cache of transformers, without a model: `Simulated` makes up tokens."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from transformers import GptOssConfig
+from transformers.generation.configuration_utils import ContinuousBatchingConfig
+from transformers.generation.continuous_batching import RequestStatus
+from transformers.generation.continuous_batching import cache as paged
+from transformers.generation.continuous_batching.distributed import DistributedHelper
+from transformers.generation.continuous_batching.requests import FutureRequestState, RequestState
+
+from adapters.local.engine.cache import sharing_allocators
+from adapters.local.engine.chunks import ChunkSize
+from adapters.local.engine.prefix_cache import available_pages, evict_as_needed, share_prefixes
+from adapters.local.engine.scheduler import RankedScheduler
+
+PAGE = 32
+CACHE = 1024
+
+
+class Simulated:
+    """An engine whose steps sample made-up tokens."""
+
+    def __init__(self, *, batch_tokens: int = 512, readable: int = 1 << 20, most: int = 64) -> None:
+        config = GptOssConfig(
+            num_hidden_layers=2,
+            hidden_size=16,
+            num_attention_heads=1,
+            num_key_value_heads=1,
+            head_dim=16,
+        )
+        batching = ContinuousBatchingConfig(
+            page_size=PAGE, num_blocks=CACHE // PAGE, max_batch_tokens=batch_tokens
+        )
+        batching.max_memory_percent = 0.9
+        batching.allow_block_sharing = True
+        with sharing_allocators():
+            self.cache: Any = paged.PagedAttentionCache(
+                config, batching, "cpu", DistributedHelper(None, None, {}), torch.float32
+            )
+        share_prefixes(self.cache, lambda key: None, lambda key, count: None)
+        evict_as_needed(self.cache)
+        self.scheduler = RankedScheduler(self.cache, None, most)
+        self.priorities: dict[str, int] = {}
+        self.scheduler.priority = lambda key: self.priorities.get(key, 0)
+        self.ended: list[str] = []
+        self.computed = 0
+        self._budgets = (batch_tokens, readable)
+        self._prompts = iter(range(1, 1_000_000))
+
+    def add(self, name: str, prompt: int, answer: int = 1 << 20, *, shared: int = 0) -> None:
+        """Queue a request. shared: the number of prompt tokens that all such requests have."""
+        own = [next(self._prompts) for _ in range(prompt - shared)]
+        state = RequestState(name, [-1] * shared + own, max_new_tokens=answer)
+        self.scheduler.add_waiting_request(state)
+
+    def step(self) -> dict[str, int]:
+        """Run a step: the number of tokens that it computed of each request."""
+        batch, decodes_fast, tokens, read = self.scheduler.schedule_batch(*self._budgets)
+        assert not decodes_fast
+        assert tokens == sum(one.query_length for one in batch) <= self._budgets[0]
+        assert read == sum(one.state.current_len() for one in batch) <= self._budgets[1]
+        for one in batch:
+            self._compute(one)
+        self.computed += tokens
+        return {one.state.request_id: one.query_length for one in batch}
+
+    def _compute(self, one: FutureRequestState) -> None:
+        state = one.state
+        state.position_offset += one.query_length
+        ends = one.has_new_token and state.update_and_check_completion(7, None)
+        self.cache.mark_complete_blocks(state, one.complete_blocks)
+        if ends:
+            self.ended.append(state.request_id)
+            self.scheduler.finish_request(state.request_id)
+
+    def run(self) -> Iterator[dict[str, int]]:
+        """Steps until all requests have ended."""
+        while self.scheduler.has_pending_requests():
+            step = self.step()
+            assert step
+            yield step
+
+    def force(self, name: str, count: int) -> None:
+        """Have a grammar force the next `count` tokens of a request that decodes."""
+        state = self.scheduler.active_requests[name]
+        state.generated_tokens += [9] * count
+        state.tokens_to_process += [9] * count
+
+
+def test_requests_end_in_the_order_of_their_arrival_where_the_cache_is_too_small() -> None:
+    engine = Simulated()
+    for number in range(12):
+        engine.add(str(number), 32, 300)
+    assert [*engine.run()]
+    assert engine.ended == [str(number) for number in range(12)]
+
+
+def test_an_interrupted_request_continues_with_the_pages_that_are_left() -> None:
+    engine = Simulated(batch_tokens=1024)
+    engine.add("old", 500, 200)
+    engine.add("new", 400, 150)
+    steps = [*engine.run()]
+    again = [step["new"] for step in steps if step.get("new", 1) > 1]
+    assert len(again) == 2  # its prompt, and what was evicted of it
+    assert again[1] < 200
+
+
+def test_no_page_is_lost() -> None:
+    engine = Simulated()
+    for number in range(20):
+        engine.add(str(number), 10 + 17 * number, 40, shared=number % 3 * 5)
+    assert [*engine.run()]
+    assert available_pages(engine.cache) == engine.cache.num_sectors
+    assert not any(each.block_table for each in engine.cache.cache_allocators.values())
+
+
+def test_a_short_request_starts_beside_one_that_has_most_of_the_cache() -> None:
+    engine = Simulated()
+    engine.add("long", 870)
+    for _ in range(3):
+        engine.step()
+    engine.add("short", 20)
+    assert engine.step()["short"] == 20
+
+
+def test_a_request_without_room_is_overtaken_by_those_with_room() -> None:
+    engine = Simulated()
+    engine.add("running", 400)
+    engine.step()
+    engine.add("large", 700)
+    engine.add("small", 20)
+    assert engine.step() == {"running": 1, "small": 20}
+
+
+def test_a_request_is_overtaken_only_so_often() -> None:
+    engine = Simulated()
+    engine.add("running", 400)
+    engine.step()
+    engine.add("large", 700)
+    for number in range(70):
+        engine.add(str(number), 20, 1)
+    while engine.step().keys() != {"running"}:
+        pass
+    assert len(engine.ended) == 64
+
+
+def test_streams_that_share_a_prompt_take_turns_where_a_step_cannot_read_all() -> None:
+    engine = Simulated(readable=2048)
+    for number in range(6):
+        engine.add(str(number), 481, shared=480)
+        engine.step()
+    steps = [engine.step() for _ in range(30)]
+    assert max(map(len, steps)) == 4
+    for number in range(6):
+        assert sum(str(number) in step for step in steps) >= 15
+
+
+def test_a_short_prompt_does_not_wait_for_a_long_one() -> None:
+    engine = Simulated(batch_tokens=100)
+    engine.add("long", 800)
+    engine.step()
+    engine.add("longer", 90)
+    engine.add("short", 30)
+    assert engine.step() == {"long": 50, "short": 30, "longer": 20}
+
+
+def test_the_oldest_prompt_gets_half_of_each_step() -> None:
+    engine = Simulated(batch_tokens=64)
+    engine.add("long", 400, 1)
+    for number in range(5):
+        engine.add(str(number), 100, 1)
+    steps = [*engine.run()]
+    assert all(step["long"] >= 30 for step in steps[:6])
+
+
+def test_lower_priority_values_come_first() -> None:
+    engine = Simulated(most=1)
+    engine.priorities = {"urgent": -1, "idle": 1}
+    for name in ("first", "idle", "second", "urgent"):
+        engine.add(name, 20, 2)
+    assert [*engine.run()]
+    assert engine.ended == ["urgent", "first", "second", "idle"]
+
+
+def test_a_request_with_a_lower_priority_value_keeps_its_pages() -> None:
+    engine = Simulated()
+    engine.priorities = {"urgent": -1}
+    engine.add("old", 450, 200)
+    engine.step()
+    engine.add("urgent", 450, 200)
+    assert [*engine.run()]
+    assert engine.ended == ["urgent", "old"]
+
+
+def test_a_chunk_limits_prompts_and_forced_tokens_beside_a_stream() -> None:
+    engine = Simulated()
+    engine.scheduler.chunk_size = size = ChunkSize()
+    engine.add("stream", 10)
+    engine.add("forced", 10)
+    engine.step()
+    engine.force("forced", 300)
+    engine.add("prompt", 100)
+    chunk = size.tokens(100)
+    assert engine.step() == {"stream": 1, "forced": 1 + chunk}
+    assert engine.step() == {"stream": 1, "forced": 300 - chunk, "prompt": 100}
+    state = engine.scheduler.active_requests["forced"]
+    assert state.status == RequestStatus.DECODING
+    assert engine.step() == {"stream": 1, "forced": 1, "prompt": 1}
+
+
+def test_prompts_use_whole_steps_where_no_request_decodes() -> None:
+    engine = Simulated()
+    engine.scheduler.chunk_size = ChunkSize()
+    engine.add("prompt", 700)
+    assert engine.step() == {"prompt": 512}
+
+
+@pytest.mark.parametrize("cancelled", ["running", "waiting"])
+def test_a_cancelled_request_leaves_its_room(cancelled: str) -> None:
+    engine = Simulated()
+    engine.add("running", 900)
+    engine.step()
+    engine.add("waiting", 900, 3)
+    engine.step()
+    engine.scheduler.set_request_cancellation(cancelled)
+    engine.scheduler.clear_cancelled_requests()
+    other = "waiting" if cancelled == "running" else "running"
+    assert other in engine.step()
