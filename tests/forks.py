@@ -82,7 +82,7 @@ class Forks:
         self._requests, requests = socket.socketpair()
         command = [sys.executable, "-m", "tests.forks", *modules]
         with requests:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdin=requests)
+            self._process = subprocess.Popen(command, cwd=ROOT, stdin=requests.fileno())
 
     def start(self, *arguments: str, program: str = COMMAND, folder: Path = ROOT) -> Fork:
         """Run a Python program, by default the command line, with `arguments`."""

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_cached_prompts_are_shared_where_there_are_not_several_keys_or_it_is_ask
     ],
 )
 def test_plain_conversations_are_masked_where_it_is_asked_for_or_costs_little(
-    context: Context, monkeypatch: pytest.MonkeyPatch, asked: str | None, cheap: bool, when: str
+    context: Context, monkeypatch: pytest.MonkeyPatch, asked: Any, cheap: bool, when: str
 ) -> None:
     info = replace(context.gateway.backend.info, masks_are_cheap=cheap)
     monkeypatch.setattr(ScriptedBackend, "info", info)

@@ -50,7 +50,7 @@ async def opened(engine: FakeEngine) -> AsyncIterator[tuple[httpx.AsyncClient, B
         "vllm-http", BackendConfig(None, options, encode_with_control, decode, lambda: None)
     )
     await backend.start()
-    app = create_app(Settings(backend="vllm-http", served_model_name=["demo"]), backend)
+    app = create_app(Settings(backend="vllm-http", served_model_name=("demo",)), backend)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client, backend
@@ -81,7 +81,8 @@ async def test_an_engine_that_is_known_to_be_down(
 ) -> None:
     async with opened(engine) as (client, backend):
         await engine.stop()  # type: ignore[attr-defined]
-        await backend.probe()  # type: ignore[attr-defined]
+        guard: Any = backend
+        await guard._backend.probe()
         with pytest.raises(BackendFailed):
             await backend.check()
         refused(await client.post(path, json={"model": "demo", **body}))

@@ -31,8 +31,8 @@ def running(forks: Forks, command: str, *options: str) -> Iterator[tuple[Fork, s
 def server(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     script = tmp_path_factory.mktemp("script") / "script.jsonl"
     script.write_text(json.dumps(SLOW), encoding="utf-8")
-    options = ("--backend", "scripted", "--script", str(script), "--store", "memory")
-    options += ("--drain-seconds", "0", "--hosted-tools", "")
+    options = ["--backend", "scripted", "--script", str(script), "--store", "memory"]
+    options += ["--drain-seconds", "0", "--hosted-tools", ""]
     with running(forks, "serve", *options) as (_, url):
         yield url
 

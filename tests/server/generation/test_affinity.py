@@ -74,7 +74,7 @@ async def client(engines: list[FakeEngine]) -> AsyncIterator[httpx.AsyncClient]:
     config = BackendConfig(None, {"url": urls}, encode_with_control, decode, lambda: None)
     backend = create("vllm-http", config)
     await backend.start()
-    app = create_app(Settings(backend="vllm-http", served_model_name=["demo"]), backend)
+    app = create_app(Settings(backend="vllm-http", served_model_name=("demo",)), backend)
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client

@@ -308,7 +308,7 @@ def refused(recorder: Recorder) -> list[bool]:
     [(ToolLimits(rounds=1), {}), (ToolLimits(), {"max_tool_calls": 1})],
 )
 async def test_a_call_beyond_the_limit_is_refused_and_the_answer_follows(
-    start_engine: StartEngine, limits: ToolLimits, fields: dict[str, int]
+    start_engine: StartEngine, limits: ToolLimits, fields: dict[str, Any]
 ) -> None:
     lines = [{"prompt_contains": "limit of 1 tool calls", "completion": "Nothing more.<|return|>"}]
     engine = await start_engine(*lines, *script(call("1"), call("2")))
@@ -638,7 +638,8 @@ async def test_an_approved_call_that_ran_is_not_lost_to_other_requests(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine({"prompt_contains": "to=assistant", "completion": answer()})
-    gate, session = Gateway(engine, Admission(1, 1)), Session()
+    gate = Gateway(engine, Admission(1, 1))
+    session: Any = Session()
     approved = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
     answered = [AnsweredCall(approved, session, approved=True, param=PARAM)]
     taken = gate.admission.enter()

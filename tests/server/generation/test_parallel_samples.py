@@ -75,6 +75,8 @@ class Gateway:
 class Outbound:
     """Emits the events of the test, with its index."""
 
+    open_item_id: str | None = None
+
     def __init__(self, index: int) -> None:
         self._index = index
 

@@ -110,7 +110,8 @@ async def test_an_engine_that_ends_without_a_reason_fails(start_engine: StartEng
     engine = await start_engine("a")
 
     async def generate(request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        for chunk in ():
+        nothing: tuple[GenerationChunk, ...] = ()
+        for chunk in nothing:
             yield chunk
 
     engine.generate = generate

@@ -198,8 +198,12 @@ async def test_a_truncated_prompt_leaves_room_for_the_answer_after_a_prefill(
         (replace(PLAN, sampling=SamplingParams(logit_bias={1: 1})), "logit_bias", "logit_bias"),
         (replace(PLAN, sampling=SamplingParams(logit_bias={1: 1})), "phases", "logit_bias"),
         *(
-            (replace(PLAN, sampling=SamplingParams(**{name: 1.5})), feature, name)
-            for name in ("presence_penalty", "frequency_penalty", "repetition_penalty")
+            (replace(PLAN, sampling=sampling), feature, name)
+            for name, sampling in (
+                ("presence_penalty", SamplingParams(presence_penalty=1.5)),
+                ("frequency_penalty", SamplingParams(frequency_penalty=1.5)),
+                ("repetition_penalty", SamplingParams(repetition_penalty=1.5)),
+            )
             for feature in ("penalties", "phases")
         ),
     ],
@@ -381,7 +385,7 @@ async def guarded(
         async with aclosing(turn.chunks()) as chunks:
             async for chunk in chunks:
                 events += turn.read(chunk)
-                if turn.ended or turn.resumes:
+                if turn.resumes or turn.ended:
                     break
     assert engine.open == 0
     return events + turn.finish()

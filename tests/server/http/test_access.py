@@ -217,7 +217,7 @@ class Passing:
 @pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("added", [Passing, Reading, GZipMiddleware])
 async def test_a_stream_is_whole_behind_an_added_middleware(
-    start_engine: StartEngine, added: type[Any], *, idempotent: bool
+    start_engine: StartEngine, added: Any, *, idempotent: bool
 ) -> None:
     headers = {**KEY, **(ONCE if idempotent else {})}
     bodies = []

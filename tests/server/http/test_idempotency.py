@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -83,7 +84,8 @@ class Counting:
     async def _fail(self, request: Request) -> Response:
         """A stream whose run ends with an error."""
         self.calls += 1
-        state_of(request.scope).run = SimpleNamespace(error=self.error)
+        run: Any = SimpleNamespace(error=self.error)
+        state_of(request.scope).run = run
         return StreamingResponse(iter([b"a"]))
 
     async def _crash(self, _: Request) -> Response:

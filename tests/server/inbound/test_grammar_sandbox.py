@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection, Pipe
+from typing import Any
 
 import pytest
 
@@ -73,9 +74,12 @@ def test_a_slow_grammar_does_not_delay_others(sandbox: GrammarSandbox) -> None:
 def test_reports_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grammar_sandbox, "_MAX_REPORTS", 1)
     compiled: list[str] = []
-    monkeypatch.setattr(
-        grammar_sandbox._Worker, "report", lambda _, grammar: compiled.append(grammar) or ""
-    )
+
+    def report(_: object, grammar: str) -> str:
+        compiled.append(grammar)
+        return ""
+
+    monkeypatch.setattr(grammar_sandbox._Worker, "report", report)
     sandbox = GrammarSandbox()
     for grammar in (VALID, VALID, DEEP, VALID):
         assert sandbox.problem(grammar) is None
@@ -156,7 +160,7 @@ class Script:
 
 
 def test_the_process_reports_that_it_is_ready_and_ends_with_its_pipe() -> None:
-    pipe = Script(VALID, "start: (")
+    pipe: Any = Script(VALID, "start: (")
     with pytest.raises(EOFError):
         grammar_compiler.run(pipe, 60)
     assert [bool(report) for report in pipe.sent] == [False, False, False, True, False]
@@ -204,9 +208,8 @@ def test_a_process_that_cannot_be_started_is_unavailable(
 
 
 def test_failures_of_the_process_are_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    reports = iter(
-        [grammar_sandbox._NoReport(), grammar_sandbox._NoReport(), grammar_sandbox._NoReport(), ""]
-    )
+    failures = (grammar_sandbox._NoReport() for _ in range(3))
+    reports: Iterator[Exception | str] = iter([*failures, ""])
 
     def report(_: object, __: str) -> str:
         if isinstance(outcome := next(reports), Exception):

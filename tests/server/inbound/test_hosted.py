@@ -18,7 +18,7 @@ from harmony.messages import DeveloperContent, SystemContent
 from harmony.tools import PYTHON
 from server.errors import InvalidRequest
 from server.generation.hosted_calls import DEFAULT_TIMEOUT
-from server.http.bodies.json_body import validate
+from server.http.bodies.json_text import validate
 from server.inbound import responses
 from server.inbound.compiled import CompileContext
 from server.inbound.grammar import Masking
@@ -130,8 +130,8 @@ async def test_a_plan_has_a_hosted_tool_for_each_recipient() -> None:
 
 async def test_a_session_is_opened_with_the_context_of_its_answer() -> None:
     tool = Calculator()
-    fields = {"tools": [F, CODE], "include": ["code_interpreter_call.outputs"], "store": False}
-    request = await compiled(tool, **fields)
+    include = ["code_interpreter_call.outputs"]
+    request = await compiled(tool, tools=[F, CODE], include=include, store=False)
     [session] = tool.opened
     assert request.sessions == ((session,),)
     context = session.context
@@ -213,8 +213,7 @@ async def test_each_mcp_server_has_a_state_of_its_own() -> None:
 async def test_a_session_gets_the_hosted_items_before_its_answer() -> None:
     tool = Servers()
     listing = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "dmcp", "tools": []}
-    fields = {"input": [{"role": "user", "content": "hi"}, listing], "tools": [MCP]}
-    await compiled(tool, **fields)
+    await compiled(tool, input=[{"role": "user", "content": "hi"}, listing], tools=[MCP])
     assert tool.opened[0].context.history == (listing,)
 
 
@@ -426,7 +425,7 @@ async def test_an_error_names_the_bad_field_of_a_tool_choice(choice: Any, param:
 
 
 async def test_a_call_cannot_be_required_of_a_server_without_tools() -> None:
-    tools = [MCP | {"allowed_tools": []}]
+    tools: list[Any] = [MCP | {"allowed_tools": []}]
     error = await refused(Servers(), tools=tools, tool_choice="required")
     assert error.param == "tool_choice"
 

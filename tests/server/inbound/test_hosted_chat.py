@@ -9,7 +9,7 @@ import pytest
 from harmony.grammar import CallableTool, FreeText, GrammarSpec
 from harmony.messages import SystemContent
 from server.errors import InvalidRequest
-from server.http.bodies.json_body import validate
+from server.http.bodies.json_text import validate
 from server.inbound import chat
 from server.inbound.chat import CompiledChat
 from server.inbound.compiled import CompileContext

@@ -18,6 +18,7 @@ from server.errors import APIError
 from server.openapi import operations
 from server.openapi.document_bytes import describe
 from server.openapi.examples import ANSWERS
+from server.openapi.operation import Operation
 from server.replay.unsupported_items import KINDS
 from server.schemas.base import WireModel
 from server.schemas.chat import CreateChatCompletion
@@ -184,7 +185,7 @@ def test_an_example_fits_its_schema(schema: dict[str, Any], value: Any) -> None:
 
 
 @pytest.mark.parametrize("operation", operations.OPERATIONS, ids=lambda each: each.name)
-def test_an_operation_with_a_body_has_an_example(operation: operations.Operation) -> None:
+def test_an_operation_with_a_body_has_an_example(operation: Operation) -> None:
     described = DOCUMENT["paths"][operation.path][operation.method]
     if operation.body is not None:
         assert described["requestBody"]["content"]["application/json"]["examples"]

@@ -166,7 +166,7 @@ HOSTED_RESPONSE = {
 }
 COMPLETION = {"model": "scripted", "prompt": ["a", [1, 2]], "stop": ["a"], "logit_bias": {"1": 1}}
 COMPACT = {"model": "scripted", "input": RESPONSE["input"]}
-REQUESTS = {
+REQUESTS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "chat": ("/v1/chat/completions", CreateChatCompletion, CHAT),
     "chat with hosted tools": ("/v1/chat/completions", CreateChatCompletion, HOSTED_CHAT),
     "chat with OpenRouter's": ("/v1/chat/completions", CreateChatCompletion, OPENROUTER_CHAT),

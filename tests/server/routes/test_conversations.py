@@ -213,10 +213,10 @@ async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
             ("GET", f"{url}/items/x"),
             ("DELETE", f"{url}/items/x"),
         ):
-            body = {"metadata": {}} if method == "POST" else None
-            answer = await app.client.request(method, path, json=body, headers=other)
+            change: Any = {"metadata": {}} if method == "POST" else None
+            answer = await app.client.request(method, path, json=change, headers=other)
             assert answer.status_code == 404
-            answer = await app.client.request(method, path, json=body)
+            answer = await app.client.request(method, path, json=change)
             assert answer.status_code == 401
         body = {"conversation": new.json()["id"], "input": "hi"}
         assert (await app.post("/v1/responses", body, headers=other)).status_code == 404

@@ -164,8 +164,7 @@ async def test_another_key_finds_no_file(site: Site) -> None:
         assert (await code_of(answer))[0] == 404
     assert [each async for each in site.two.files.list()] == []
     box = await site.two.containers.create(name="x")
-    answer = site.two.containers.files.create(box.id, file_id=file.id)
-    assert (await code_of(answer))[0] == 404
+    assert (await code_of(site.two.containers.files.create(box.id, file_id=file.id)))[0] == 404
 
 
 async def test_a_file_may_expire(site: Site) -> None:
@@ -404,6 +403,7 @@ async def test_an_empty_file_has_an_empty_content(site: Site) -> None:
 async def test_unknown_files_and_containers_are_not_found(site: Site) -> None:
     box = await site.one.containers.create(name="x")
     files = site.one.containers.files
+    answer: Any
     for answer in (
         files.retrieve("cfile_x", container_id=box.id),
         files.content.retrieve("cfile_x", container_id=box.id),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from adapters.errors import EngineFault
@@ -143,7 +144,7 @@ async def test_scrapes_share_a_text_for_each_format(
 ) -> None:
     monkeypatch.setattr(metrics, "FRESH_SECONDS", 3600)
     written: list[threading.Thread] = []
-    write = metrics.generate_latest
+    write = generate_latest
 
     def noted(registry: Any) -> bytes:
         written.append(threading.current_thread())

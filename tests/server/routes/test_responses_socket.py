@@ -14,6 +14,7 @@ from starlette.types import Message
 from adapters.base import GenerationChunk, GenerationRequest
 from adapters.errors import EngineDied
 from server.http.bodies import json_body
+from server.http.bodies.json_text import load
 from server.responses import websocket
 from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
 from server.routes import responses_socket
@@ -496,7 +497,7 @@ async def test_what_waits_for_a_slow_client_is_bounded(open_app: Any) -> None:
         await app.backend.until_running(1)
         await app.backend.until_running(0)
         socket.reads.set()
-        events = []
+        events: list[dict[str, Any]] = []
         while not events or events[-1]["type"] != "response.failed":
             events.append(await socket.receive())
         assert (events[-2]["code"], events[-2]["status"]) == ("client_too_slow", 408)
@@ -626,7 +627,7 @@ async def test_a_large_message_is_read_beside_the_event_loop(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     thread_ids: list[int] = []
-    plain = json_body.load
+    plain = load
 
     def noted(text: bytes) -> Any:
         thread_ids.append(threading.get_ident())

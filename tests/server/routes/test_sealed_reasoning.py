@@ -94,7 +94,7 @@ async def test_nothing_is_sealed_unless_requested(open_app: OpenApp) -> None:
 
 async def test_null_is_no_seal(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
-        reasoning = {"type": "reasoning", "summary": [], "encrypted_content": None}
+        reasoning: Any = {"type": "reasoning", "summary": [], "encrypted_content": None}
         body = {"input": [{"role": "user", "content": "hi"}, reasoning], "store": False}
         assert (await app.post("/v1/responses", body)).status_code == 200
 

@@ -33,7 +33,7 @@ class Busy:
         self._slots = slots
         self.end = end
 
-    async def wait(self, *work: Awaitable[Any]) -> "list[asyncio.Future[Any]]":
+    async def wait(self, *work: Awaitable[Any]) -> list[asyncio.Task[Any]]:
         """Begin the work, and return once all of it waits for a thread."""
         begun = [asyncio.ensure_future(each) for each in work]
         async with asyncio.timeout(60):

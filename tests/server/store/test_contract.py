@@ -494,7 +494,7 @@ async def test_the_result_of_a_hosted_call_is_stored_beside_its_item(store: Stor
 
 
 async def test_the_state_of_tools_is_stored_with_the_end_of_a_response(store: Store) -> None:
-    earlier = {"browser": {"pages": 1}, "python": {"container": "old"}}
+    earlier: dict[str, dict[str, Any]] = {"browser": {"pages": 1}, "python": {"container": "old"}}
     started = replace(running("one"), tool_state=earlier)
     await store.begin(started)
     begun = await store.get("a", "one")

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from server.commands.doctor import machine
 from server.commands.doctor.check import Plan
 from server.commands.doctor.machine import (
     available_memory,
@@ -101,7 +100,7 @@ def test_without_proc_the_whole_memory_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("free", "status"), [(2, "ok"), (0.5, "warning")])
 def test_a_disk(free: float, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=int(free * GB))
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     check = check_disk("disk", tmp_path / "not/there", "go elsewhere")
     assert check.status == status
 

@@ -172,7 +172,7 @@ def test_kernels_need_a_cache_that_can_be_written(
     monkeypatch.setenv("KERNELS_CACHE", str(tmp_path))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.delenv("TRANSFORMERS_OFFLINE", raising=False)
-    monkeypatch.setattr(network.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     assert check_kernels().status == "failed"
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network.os, "access", lambda *_: False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
     assert check_store(Settings(), tmp_path / "store.db").status == "failed"
 
 
@@ -287,7 +287,7 @@ def test_a_file_that_is_there(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "store.db"
     file.touch()
-    monkeypatch.setattr(network.os, "access", lambda path, _: path != file)
+    monkeypatch.setattr(os, "access", lambda path, _: path != file)
     check = check_store(Settings(), file)
     assert (check.status, check.fact) == ("failed", f"{file} cannot be written")
 

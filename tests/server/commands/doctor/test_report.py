@@ -59,7 +59,12 @@ def test_it_takes_the_options_of_serve(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Settings] = []
-    monkeypatch.setattr(module, "examine", lambda settings: [asked.append(settings), OK][1:])
+
+    def examine(settings: Settings) -> list[Check]:
+        asked.append(settings)
+        return [OK]
+
+    monkeypatch.setattr(module, "examine", examine)
     monkeypatch.setenv("GPT_OSS_PORT", "123")
     assert main(["doctor", "--backend", "vllm", "--model", "m"]) == 0
     assert asked == [Settings(backend="vllm", model="m", port=123)]

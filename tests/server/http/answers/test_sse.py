@@ -693,7 +693,7 @@ async def test_a_run_that_was_streamed_needs_no_garbage_collection(
 async def test_an_event_that_cannot_be_written_ends_the_stream_and_the_run(
     client: Client, late: bool
 ) -> None:
-    def refuse(event: WireEvent) -> bytes:
+    def refuse(event: WireEvent) -> Sequence[bytes]:
         if event["n"] == 2:
             raise ValueError("no JSON")
         return unnamed(event)

@@ -169,7 +169,8 @@ def test_what_is_no_json_is_left_to_the_parser(text: bytes) -> None:
 
 def read(text: bytes) -> str:
     """As Python reads it, which takes lone surrogates; each becomes U+FFFD."""
-    return json.loads(text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    value: str = json.loads(text)
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @pytest.mark.parametrize("size", [24, 29, 1 << 16])

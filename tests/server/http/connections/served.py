@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -197,7 +198,11 @@ async def until_expired(connection: Protocol, times: int = 2) -> None:
     for _ in range(times):
         deadline = connection._deadline
         assert deadline is not None
-        await until(lambda deadline=deadline: connection._deadline is not deadline)
+        await until(partial(_has_another_deadline, connection, deadline))
+
+
+def _has_another_deadline(connection: Protocol, earlier: object) -> bool:
+    return connection._deadline is not earlier
 
 
 def hurry(connection: Protocol) -> None:

@@ -1,11 +1,12 @@
 """Connections over real sockets: what they may send, for how long, and how many there may be."""
 
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from server.http.connections.limits import Limits
-from server.http.connections.protocol import Pending
+from server.http.connections.protocol import Pending, Protocol
 from tests.server.http.connections.served import (
     AGES,
     KEY,
@@ -49,13 +50,17 @@ async def test_a_refusal_without_the_application_names_the_client_in_the_log(
     assert caplog.messages[0].endswith(" from 127.0.0.1")
 
 
+def has_read_more(connection: Protocol, size: int) -> bool:
+    return connection._head_bytes > size
+
+
 async def test_a_head_that_comes_in_parts_is_counted_as_a_whole() -> None:
     async with serve(Limits(head_bytes=1000)) as served:
         client = await served.connect(b"GET / HTTP/1.1\r\nHost: x\r\nA: ")
         connection = await served.connection()
         for size in (200, 400, 600):
             client.send(b"a" * 200)
-            await until(lambda size=size: connection._head_bytes > size)
+            await until(partial(has_read_more, connection, size))
         client.send(b"a" * 600)
         assert (await client.rest()).status == 431
 

@@ -68,7 +68,8 @@ async def test_a_late_pong_does_not_shorten_the_time_to_the_next_ping() -> None:
 
     async with serve(Limits(), ws_ping_interval=20) as served:
         loop: Any = Loop()
-        connection = Socket(served.config, served.state, {}, loop)
+        config: Any = served.config
+        connection = Socket(config, served.state, {}, loop)
         connection.last_ping_rtt = 19.99
         connection.schedule_ping()
         assert loop.seconds == 20
