@@ -187,7 +187,7 @@ def draw_tensors() -> dict[str, Tensor]:
 def _write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
     names = list(tensors)
     share = -(-len(names) // len(SHARDS))
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for place, shard in enumerate(SHARDS):
         own = names[place * share : (place + 1) * share]
         weight_map |= dict.fromkeys(own, shard)

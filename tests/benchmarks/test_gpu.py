@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import gpu
 from benchmarks.gpu import Floors, Sizes, Speed, compare, speed
@@ -83,7 +84,7 @@ def test_without_vllm_rates_are_compared_with_the_floor_alone() -> None:
 
 
 def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    if gpu.torch.cuda.is_available():
+    if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     assert gpu.main([]) == 1
     assert "--device cpu" in capsys.readouterr().err

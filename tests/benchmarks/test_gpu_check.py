@@ -21,7 +21,7 @@ from adapters.local.steps.step_sampler import StepSampler
 from benchmarks.gpu_check import __main__ as command
 from benchmarks.gpu_check import checks, model_checks
 from benchmarks.gpu_check.checks import TOLERANCE, Measured
-from benchmarks.gpu_check.engine import Answer, Loaded, Sizes, Target, difference
+from benchmarks.gpu_check.engine import Answer, Loaded, Sizes, Target, ask_all, difference
 from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
 
 TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0)
@@ -207,7 +207,6 @@ async def test_chunks_change_nothing_and_those_that_are_wrong_are_found(
     holds: bool,
 ) -> None:
     """In float32 the smallest fault, and in bfloat16 what rounding does not explain."""
-    ask_all = checks.ask_all
 
     async def wrong(backend: LocalBackend, asked: Any) -> list[Answer]:
         key = ("ask_all", dtype)

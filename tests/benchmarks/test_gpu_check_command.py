@@ -15,6 +15,7 @@ from benchmarks.gpu_check import __main__ as command
 from benchmarks.gpu_check import checks, servers
 from benchmarks.gpu_check.checks import Measured
 from benchmarks.gpu_check.results import Check, Skipped
+from demo import checkpoint
 
 
 def check(outcome: Measured | Exception) -> Check:
@@ -101,7 +102,7 @@ def test_the_page_and_the_json_are_written(
 ) -> None:
     planned = [check(({"x": 1}, True)), check(Skipped("no docker"))]
     monkeypatch.setattr(command, "plan", lambda *_: planned)
-    monkeypatch.setattr(command.checkpoint, "ensure_random", lambda: tmp_path)
+    monkeypatch.setattr(checkpoint, "ensure_random", lambda: tmp_path)
     assert command.main(["--device", "cpu", "--out", str(tmp_path / "out")]) == 0
     assert "| name | ok | x 1 | bound |" in (tmp_path / "out/results.md").read_text()
     content = json.loads((tmp_path / "out/results.json").read_text())
@@ -133,7 +134,7 @@ async def test_what_the_contract_suite_found_is_named(
     monkeypatch: pytest.MonkeyPatch, printed: str, code: int, figures: dict[str, str]
 ) -> None:
     done = subprocess.CompletedProcess(["pytest"], code, printed, "")
-    monkeypatch.setattr(checks.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
     assert await checks.contract_suite("cpu") == (figures, code == 0)
 
 

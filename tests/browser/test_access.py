@@ -40,7 +40,7 @@ def findings(page: Page, axe: str) -> Any:
 def everything(page: Page) -> None:
     """Show each kind of item."""
     part = {"type": "output_text", "text": "Tides `rise`.", "annotations": []}
-    items = [
+    items: list[dict[str, Any]] = [
         {"id": "rs", "type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"id": "pre", "type": "message", "phase": "commentary", "content": [part]},
         {

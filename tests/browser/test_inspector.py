@@ -279,7 +279,7 @@ def test_rounds_of_tools_are_shown(open_page: Any) -> None:
     page = inspector(open_page)
     first, second = sampling(0, len(CODE), 100, 4), sampling(len(CODE + RESULT), len(FINAL), 900, 0)
     record = {**RECORD, "token_ids": CODE + RESULT + FINAL, "samplings": [first, second]}
-    response = {"id": "resp_1", "tools": [], "usage": None, "gpt_oss:record": record}
+    response: Any = {"id": "resp_1", "tools": [], "usage": None, "gpt_oss:record": record}
     page.route("**/v1/responses/resp_1?*", lambda route: route.fulfill(json=response))
     page.get_by_label("Stored response").fill("resp_1")
     page.get_by_role("button", name="Show its tokens").click()
@@ -301,7 +301,7 @@ def test_reasoning_that_the_server_closed_is_marked(open_page: Any) -> None:
     second = sampling(len(reasoning + closing), len(FINAL), 400, 0)
     tokens = reasoning + closing + FINAL
     record = {**RECORD, "calls": [], "token_ids": tokens, "samplings": [first, second]}
-    response = {"id": "resp_1", "tools": [], "usage": None, "gpt_oss:record": record}
+    response: Any = {"id": "resp_1", "tools": [], "usage": None, "gpt_oss:record": record}
     page.route("**/v1/responses/resp_1?*", lambda route: route.fulfill(json=response))
     page.get_by_label("Stored response").fill("resp_1")
     page.get_by_role("button", name="Show its tokens").click()

@@ -118,7 +118,7 @@ async def test_an_output_type_is_filled(config: RunConfig) -> None:
 
 async def test_a_run_goes_on_from_another(guide: Agent[None], config: RunConfig) -> None:
     first = await Runner.run(guide, "My name is Ada", run_config=config)
-    more = [*first.to_input_list(), {"role": "user", "content": "What is my name?"}]
+    more: list[Any] = [*first.to_input_list(), {"role": "user", "content": "What is my name?"}]
     second = await Runner.run(guide, more, run_config=config)
     assert second.final_output == "Hello, Ada!"
 

@@ -133,7 +133,7 @@ def test_a_stream_has_the_events_of_the_api_in_their_order(client: OpenAI) -> No
     stream = client.responses.create(
         model=MODEL, input="Count.", tools=[TOOL], include=OUTPUTS, stream=True
     )
-    events = [event.to_dict() for event in stream]
+    events: list[dict[str, Any]] = [event.to_dict() for event in stream]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     made = Response.model_validate(events[-1]["response"])
     check(made, outputs=True)

@@ -180,6 +180,8 @@ def test_the_example_of_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         OpenAI(base_url=url, api_key="none") as client,
     ):
         whole = client.responses.create(model="any", input="Hello!")
+        assert whole.usage is not None
         assert whole.output_text == f"{whole.usage.input_tokens} tokens"
         cut = client.responses.create(model="any", input="Hello!", max_output_tokens=4)
+        assert cut.usage is not None
         assert (cut.status, cut.usage.output_tokens) == ("incomplete", 4)

@@ -37,11 +37,12 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Asyn
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_forced_call_is_a_search(client: AsyncOpenAI, seed: int) -> None:
+    forced: Any = {"type": "web_search"}
     made = await client.responses.create(
         model=MODEL,
         input="Where?",
         tools=[{"type": "web_search"}],
-        tool_choice={"type": "web_search"},
+        tool_choice=forced,
         max_tool_calls=1,
         max_output_tokens=200,
         extra_body={"seed": seed},

@@ -160,9 +160,8 @@ def test_a_tool_round_trip(client: OpenAI) -> None:
     assert call.type == "function"
     assert json.loads(call.function.arguments) == {"city": "Paris"}
     result = {"role": "tool", "tool_call_id": call.id, "content": "22 degrees"}
-    second = client.chat.completions.create(
-        model=MODEL, messages=[*messages, message, result], tools=[WEATHER]
-    )
+    continued: Any = [*messages, message, result]
+    second = client.chat.completions.create(model=MODEL, messages=continued, tools=[WEATHER])
     assert second.choices[0].message.content == "It is warm!"
 
 

@@ -208,8 +208,9 @@ def test_errors_are_the_sdks_own(client: OpenAI) -> None:
     with pytest.raises(BadRequestError) as missing:
         client.responses.create(model=MODEL, input="x", previous_response_id="resp_9")
     assert missing.value.code == "previous_response_not_found"
+    number: Any = {"role": "user", "content": 3}
     with pytest.raises(BadRequestError) as bad:
-        client.responses.create(model=MODEL, input=[{"role": "user", "content": 3}])
+        client.responses.create(model=MODEL, input=[number])
     assert bad.value.param == "input.0.content"
     with pytest.raises(AuthenticationError):
         client.with_options(api_key="other").responses.create(model=MODEL, input="Say hello")

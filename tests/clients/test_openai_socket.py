@@ -89,7 +89,7 @@ def test_each_event_is_a_message(socket_url: str) -> None:
     headers = {"authorization": f"Bearer {KEY}"}
     with connect(socket_url, additional_headers=headers) as socket:
         socket.send(json.dumps({"type": "response.create", "input": "Say hello"}).encode())
-        kinds = []
+        kinds: list[str] = []
         while not kinds or kinds[-1] != "response.completed":
             kinds.append(json.loads(socket.recv())["type"])
     assert kinds[:2] == ["response.created", "response.in_progress"]

@@ -57,9 +57,9 @@ def test_a_background_stream_is_taken_up_again_and_cancelled(client: OpenAI) -> 
 
 
 def test_items_are_listed_page_by_page(client: OpenAI) -> None:
-    last = None
+    last = ""
     for _ in range(3):
-        previous = {"previous_response_id": last} if last else {}
+        previous: Any = {"previous_response_id": last} if last else {}
         last = client.responses.create(input="hi", **previous).id
     assert last is not None
     listed = list(client.responses.input_items.list(last, limit=2, order="asc"))

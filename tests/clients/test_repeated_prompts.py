@@ -149,7 +149,7 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
 
 async def converse(client: Responses | Chat, served: Served) -> list[Turn]:
     http, engine = served
-    turns = []
+    turns: list[Turn] = []
     for turn in range(TURNS):
         path, body = client.ask(turn)
         answer = await http.post(path, json=body)

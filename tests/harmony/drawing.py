@@ -28,7 +28,7 @@ class Mask:
         assert not self.matcher.is_error(), self.matcher.get_error()
         self._bits = allocate_token_bitmask(1, VOCAB_SIZE)
         # The same memory: one number of an array takes ten times as long to read.
-        self._words = memoryview(self._bits.reshape(-1))
+        self._words = self._bits.reshape(-1).data
 
     def copy(self) -> "Mask":
         return Mask(self.matcher.deep_copy())

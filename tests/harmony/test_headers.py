@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -45,9 +46,12 @@ def test_names_after_the_first_tool_are_not_resolved(
 ) -> None:
     resolved: list[str] = []
     resolve = Recipients.resolve
-    monkeypatch.setattr(
-        Recipients, "resolve", lambda self, name: resolved.append(name) or resolve(self, name)
-    )
+
+    def noted(recipients: Recipients, name: str) -> Any:
+        resolved.append(name)
+        return resolve(recipients, name)
+
+    monkeypatch.setattr(Recipients, "resolve", noted)
     reading = header(f"assistant{text}<|channel|>commentary")
     assert reading.header.recipient == recipient
     assert Repair.REPEATED_RECIPIENT in reading.repairs
@@ -110,6 +114,11 @@ def test_an_endless_name_is_cut() -> None:
 
 def test_a_name_is_not_compared_with_each_tool(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
-    monkeypatch.setattr(headers, "_bare", lambda name: compared.append(name) or name)
+
+    def bare(name: str) -> str:
+        compared.append(name)
+        return name
+
+    monkeypatch.setattr(headers, "_bare", bare)
     assert TOOLS.resolve("x").recipient == "x"
     assert len(compared) < 4

@@ -72,7 +72,8 @@ def test_masks_and_forced_tokens_are_those_of_the_encoding(
             mask = allocate_token_bitmask(1, VOCAB_SIZE)
             fill_next_token_bitmask(matcher, mask)
             masks.append(mask)
-        assert np.array_equal(*masks)
+        ours, expected = masks
+        assert np.array_equal(ours, expected)
         forced = [matcher.compute_ff_tokens() for matcher in matchers]
         assert forced[0] == forced[1]
         bits = np.unpackbits(masks[0].view(np.uint8).ravel(), bitorder="little")

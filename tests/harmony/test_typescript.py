@@ -38,7 +38,7 @@ TYPE_LISTS = st.fixed_dictionaries(
         )
     }
 )
-SCALARS = PLAIN | ENUMS | TYPE_LISTS | st.just({})
+SCALARS: st.SearchStrategy[Schema] = PLAIN | ENUMS | TYPE_LISTS | st.just({})
 NULLABLE = optional(nullable=st.booleans())
 ABOUT = optional(
     title=LINES, description=LINES, default=DEFAULTS, examples=st.lists(WORDS, max_size=2)
@@ -55,7 +55,11 @@ def object_of(properties: Schema) -> st.SearchStrategy[Schema]:
     )
 
 
-OBJECTS = st.dictionaries(NAMES, st.deferred(lambda: MEMBERS), max_size=3).flatmap(object_of)
+def members() -> st.SearchStrategy[Schema]:
+    return MEMBERS
+
+
+OBJECTS = st.dictionaries(NAMES, st.deferred(members), max_size=3).flatmap(object_of)
 ARRAYS = st.fixed_dictionaries({"type": st.just("array")}, optional={"items": PLAIN | OBJECTS})
 # Alternatives without descriptions: of a property's and its first alternative's the library
 # keeps one (T8).

@@ -169,7 +169,12 @@ def chain(levels: int) -> dict[str, Any]:
 def test_each_schema_is_visited_once(monkeypatch: pytest.MonkeyPatch) -> None:
     visited: list[Any] = []
     inner = places._inner
-    monkeypatch.setattr(places, "_inner", lambda place: visited.append(place) or inner(place))
+
+    def noted(place: Any) -> Any:
+        visited.append(place)
+        return inner(place)
+
+    monkeypatch.setattr(places, "_inner", noted)
     check_strict(chain(50))
     assert len(visited) == len({id(place.schema) for place in visited}) == 102
 

@@ -123,8 +123,8 @@ async def run(
     call = ToolCall("ws_1", f"browser.{function}", Channel.ANALYSIS, body)
     *progress, result = [event async for event in session.run(call)]
     assert isinstance(result, ToolResult)
-    assert all(isinstance(event, ToolProgress) for event in progress)
     for event in progress:
+        assert isinstance(event, ToolProgress)
         assert event.fields["action"]["type"] == result.fields["action"]["type"]
     return result
 

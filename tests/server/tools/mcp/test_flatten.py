@@ -13,7 +13,7 @@ from server.tools.mcp.flatten import MAX_NODES, MAX_TEXT, TooLarge, flatten
 
 DEFS = {"$defs": {"p": {"type": "object", "title": "P", "properties": {"c": {"type": "string"}}}}}
 CITY = {"type": "object", "properties": {"c": {"type": "string"}}}
-SAME = {
+SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "no properties": ({"type": "object"}, {"type": "object"}),
     "nothing": ({}, {"type": "object"}),
     "not an object": ({"type": "array"}, {"type": "object", "properties": {}}),

@@ -12,7 +12,7 @@ import pytest_asyncio
 from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.inbound.hosted import AnswerContext, HostedEntry
-from server.tools.base import ApprovalRequested, ToolProgress
+from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
 from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
@@ -57,6 +57,13 @@ def over_http(http_url: str) -> Server:
     return Server("t", url=http_url, allow_private=True)
 
 
+async def requested(session: Any, made: ToolCall) -> ApprovalRequested:
+    """The request for approval that is all that the call becomes."""
+    (event,) = await events(session, made)
+    assert isinstance(event, ApprovalRequested)
+    return event
+
+
 @shares_the_tool
 async def test_tools_become_functions(tool: McpTool) -> None:
     declaration = (await tool.open(NEVER_ASK, context())).declaration
@@ -98,6 +105,7 @@ async def test_progress_is_reported(tool: McpTool) -> None:
     *steps, last = await events(session, call("t__slow", '{"steps": 5}'))
 
     assert {type(step) for step in steps} == {ToolProgress}
+    assert isinstance(last, ToolResult)
     assert last.text == "done"
     await session.close()
 
@@ -351,7 +359,7 @@ async def test_an_approved_call_runs_once(
 ) -> None:
     tool = await make_tool(over_http)
     first = await tool.open(ASK, context(stored=stored))
-    (asked,) = await events(first, call("t__add", '{"a": 1}'))
+    asked = await requested(first, call("t__add", '{"a": 1}'))
     assert (first.state is not None) == stored
     approved = call("t__add", '{"a": 1}', approval_request_id=asked.item["id"])
 
@@ -370,7 +378,7 @@ async def test_an_approved_call_runs_once(
 async def test_a_refused_call_does_not_run_later(over_http: Server, make_tool: MakeTool) -> None:
     tool = await make_tool(over_http)
     session = await tool.open(ASK, context())
-    (asked,) = await events(session, call("t__count"))
+    asked = await requested(session, call("t__count"))
     answered = call("t__count", approval_request_id=asked.item["id"])
 
     await session.refuse(answered, "input.1")
@@ -403,7 +411,7 @@ async def test_an_approval_holds_for_the_same_call_only(
 ) -> None:
     tool = await make_tool(over_http)
     session = await tool.open(ASK, context(stored=stored))
-    (asked,) = await events(session, call("t__add", '{"a": 1}'))
+    asked = await requested(session, call("t__add", '{"a": 1}'))
     approved = asked.item["id"]
 
     with pytest.raises(InvalidRequest) as changed:
@@ -423,7 +431,7 @@ async def test_an_approval_of_another_owner_is_not_found(
 ) -> None:
     tool = await make_tool(over_http)
     first = await tool.open(ASK, context(stored=False, owner="a"))
-    (asked,) = await events(first, call("t__add", '{"a": 1}'))
+    asked = await requested(first, call("t__add", '{"a": 1}'))
     second = await tool.open(ASK, context(stored=False, owner="b"))
 
     approved = call("t__add", '{"a": 1}', approval_request_id=asked.item["id"])
@@ -440,7 +448,7 @@ async def test_requests_for_approval_without_an_answer_are_limited(
     tool = await make_tool(over_http)
     session = await tool.open(ASK, context())
 
-    asked = [(await events(session, call("t__count")))[-1].item["id"] for _ in range(70)]
+    asked = [(await requested(session, call("t__count"))).item["id"] for _ in range(70)]
 
     assert list(session.state["approvals"]) == asked[-64:]
 

@@ -32,7 +32,7 @@ async def test_it_is_a_hosted_tool(approvals: Approvals) -> None:
 
     await tool.start()
 
-    assert (tool.name, tool.types, tool.problem) == ("mcp", {"mcp"}, None)
+    assert (tool.name, {*tool.types}, tool.problem) == ("mcp", {"mcp"}, None)
     await tool.stop()
     await tool.stop()
 
@@ -161,6 +161,7 @@ async def test_stopping_ends_calls_of_programs(
     await tool.stop()
 
     *_, last = [event async for event in running]
+    assert isinstance(last, ToolResult)
     assert last.failed
     assert "stopping" in (await result(session, call("t__count"))).text
 

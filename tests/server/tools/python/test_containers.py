@@ -20,6 +20,7 @@ from server.tools.python.sandbox import (
     SandboxLimits,
     SandboxUnavailable,
 )
+from server.tools.python.written_files import changes
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
 from tests.server.tools.python.cells import turns
@@ -416,7 +417,7 @@ async def _content(content: bytes) -> AsyncIterator[bytes]:
 async def test_many_files_are_compared_on_a_thread(
     world: World, monkeypatch: pytest.MonkeyPatch, few: int, here: bool
 ) -> None:
-    compared, changes = [], module.changes
+    compared: list[bool] = []
 
     def noted(*arguments: Any) -> Any:
         compared.append(threading.current_thread() is threading.main_thread())

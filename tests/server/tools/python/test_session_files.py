@@ -151,8 +151,13 @@ def test_the_last_changes_are_deleted_first(tmp_path: Path) -> None:
 def test_no_more_is_counted_than_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(50):
         (tmp_path / str(number)).touch()
-    counted = []
-    monkeypatch.setattr(module, "size_of", lambda path, status: counted.append(path) or 4096)
+    counted: list[object] = []
+
+    def size_of(path: object, _: object) -> int:
+        counted.append(path)
+        return 4096
+
+    monkeypatch.setattr(module, "size_of", size_of)
     assert usage(tmp_path, 9 * 4096) == 10 * 4096
     assert len(counted) == 10
 

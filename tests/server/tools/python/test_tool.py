@@ -35,7 +35,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 def context(**fields: Any) -> ToolContext:
-    values = {"include": frozenset({OUTPUTS}), "timeout": LONG} | fields
+    values: dict[str, Any] = {"include": frozenset({OUTPUTS}), "timeout": LONG} | fields
     return ToolContext("a", "resp_1", "tools.0", **values)
 
 
@@ -57,7 +57,7 @@ async def result(session: PythonSession, code: str) -> ToolResult:
 
 async def test_it_is_a_hosted_tool(world: World) -> None:
     tool: HostedTool = PythonTool(world.service)
-    assert (tool.name, tool.types, tool.problem) == ("python", {"code_interpreter"}, None)
+    assert (tool.name, {*tool.types}, tool.problem) == ("python", {"code_interpreter"}, None)
     declaration = (await tool.open(AUTO, context())).declaration
     assert declaration.calls == (CallableTool("python", FreeText()),)
     assert (declaration.item, declaration.namespace) == ("code_interpreter_call", PYTHON)
@@ -388,9 +388,9 @@ async def test_output_comes_while_the_cell_runs(world: World) -> None:
     async with aclosing(session.run(call("print('one')\nimport time\ntime.sleep(600)"))) as events:
         async for event in events:
             assert isinstance(event, ToolProgress)
-            if event.fields["outputs"]:
+            if outputs := event.fields["outputs"]:
                 break
-    assert event.fields["outputs"] == [{"type": "logs", "logs": "one"}]
+    assert outputs == [{"type": "logs", "logs": "one"}]
     # Closing the events has ended the process.
     (own,) = world.sandbox.sessions.values()
     assert own.process is None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from server.tools.python import session_files
 from server.tools.python import watch as module
 from server.tools.python.sandbox import SandboxLimits
 from server.tools.python.session import Session
@@ -117,13 +118,13 @@ async def test_files_are_counted_to_the_end_in_steps(
 async def test_a_folder_that_is_kept_closed_is_over_the_limit(
     sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entries = module.session_files.Walk.entries
+    entries = session_files.Walk.entries
 
     def closed(walk: Any) -> Any:
         walk.met_closed = True
         return entries(walk)
 
-    monkeypatch.setattr(module.session_files.Walk, "entries", closed)
+    monkeypatch.setattr(session_files.Walk, "entries", closed)
     process = sessions.add("a")
     async with asyncio.timeout(30):
         await process.ended.wait()
@@ -134,7 +135,7 @@ async def test_a_file_that_is_moved_during_the_count_ends_no_session(
 ) -> None:
     """It comes twice if it is moved between two steps, from a counted folder to a later one."""
     monkeypatch.setattr(module, "STEP_SECONDS", 0.0)
-    step, usage = FileCount.step, module.session_files.usage
+    step, usage = FileCount.step, session_files.usage
     steps, recounts = 0, list[int]()
     recounted, counted_again = threading.Event(), threading.Event()
 
@@ -154,7 +155,7 @@ async def test_a_file_that_is_moved_during_the_count_ends_no_session(
         return recounts[-1]
 
     monkeypatch.setattr(FileCount, "step", move)
-    monkeypatch.setattr(module.session_files, "usage", noted)
+    monkeypatch.setattr(session_files, "usage", noted)
     process = sessions.add("a", disk=180 * KIB)
     folder = sessions["a"].folder
     for name in ("a", "b"):
@@ -180,7 +181,7 @@ async def test_memory_is_checked_while_files_are_counted_once_more(
         go_on.wait(30)
         return 0
 
-    monkeypatch.setattr(module.session_files, "usage", wait)
+    monkeypatch.setattr(session_files, "usage", wait)
     process = sessions.add("a", 10, disk=20 * KIB, memory=1 << 20)
     try:
         assert await asyncio.to_thread(recounts.wait, 20)
@@ -307,7 +308,7 @@ async def test_without_sessions_nothing_wakes_up(
         sleeps.append(seconds)
         await sleep(0)
 
-    monkeypatch.setattr(module.asyncio, "sleep", counted)
+    monkeypatch.setattr(asyncio, "sleep", counted)
     for _ in range(20):
         await sleep(0)
     assert not sleeps

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +277,7 @@ def test_the_documentation_of_a_wheel_is_found(
     assert packaged.docs_folder() is None
 
     def missing(name: str) -> None:
-        raise packaged.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(packaged, "files", missing)
     assert packaged.docs_folder() is None

@@ -1,5 +1,6 @@
 """Landlock and seccomp in a process that goes on in Python."""
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -53,5 +54,5 @@ def test_what_the_kernel_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_other_systems_have_no_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landlock.platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
     assert landlock.version() == -1

@@ -1,6 +1,7 @@
 """Which layers are used, and why they would be too few."""
 
 import platform
+import shutil
 import sys
 
 import pytest
@@ -64,7 +65,7 @@ def test_other_systems_have_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert probe().report["bubblewrap"] == "bwrap is not installed"
 
 
