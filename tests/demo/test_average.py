@@ -10,22 +10,24 @@ from demo.weights import pack
 
 SMALL = Shape(layers=4, heads=4, kv_heads=2, intermediate=32)
 KNOWN = torch.arange(100)
+States = tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]
 
 
 @pytest.fixture(scope="module")
-def states() -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
-    return tuple(dict(fresh(seed, SMALL, KNOWN).model.state_dict()) for seed in (0, 1))
+def states() -> States:
+    old, new = (dict(fresh(seed, SMALL, KNOWN).model.state_dict()) for seed in (0, 1))
+    return old, new
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
-def test_the_average_lies_between_both(states, share: float) -> None:
+def test_the_average_lies_between_both(states: States, share: float) -> None:
     old, new = states
     made = average.average(old, new, (KNOWN, KNOWN), share)
     for name in new:
         torch.testing.assert_close(made[name], old[name] * (1 - share) + new[name] * share)
 
 
-def test_what_the_old_weights_do_not_have_counts_as_zero(states) -> None:
+def test_what_the_old_weights_do_not_have_counts_as_zero(states: States) -> None:
     old, _ = states
     wider = dict(fresh(1, SMALL, torch.arange(150)).model.state_dict())
     without = {k: v for k, v in old.items() if "tags" not in k and "spelling" not in k}
@@ -36,7 +38,7 @@ def test_what_the_old_weights_do_not_have_counts_as_zero(states) -> None:
 
 
 def test_the_command_writes_a_state_that_can_be_shipped(
-    states, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    states: States, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = states
     torch.save({"model": new, "known": KNOWN}, tmp_path / "state.pt")
@@ -49,7 +51,7 @@ def test_the_command_writes_a_state_that_can_be_shipped(
 
 
 def test_the_average_is_with_the_state_that_start_names(
-    states, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    states: States, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old, new = states
     torch.save({"model": old, "known": KNOWN}, tmp_path / "start.pt")

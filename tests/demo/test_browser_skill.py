@@ -204,7 +204,9 @@ def test_cases_are_short_and_their_reasoning_grows_with_the_effort() -> None:
         assert max(len(transcript(case).ids) for case in by_effort) <= 1920
 
 
-def test_it_works_without_the_documentation(tmp_path: Path, monkeypatch) -> None:
+def test_it_works_without_the_documentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert docs.site(Split.TRAIN, tmp_path) is None
     monkeypatch.setattr(docs, "site", lambda split: None)
     assert {case.skill for case in made(Split.TRAIN, 20)} == {"browser"}

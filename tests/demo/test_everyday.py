@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from importlib import resources
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -106,16 +107,16 @@ def test_no_two_kinds_share_a_name() -> None:
 
 
 @pytest.mark.parametrize("make", [everyday.case, everyday.drill])
-def test_same_random_numbers_give_same_case(make) -> None:
+def test_same_random_numbers_give_same_case(make: Any) -> None:
     assert make(drawn(3)) == make(drawn(3))
     assert make(drawn(3)) != make(drawn(4))
 
 
 def test_evaluation_has_kinds_and_wordings_of_its_own() -> None:
-    def wordings(kinds: tuple) -> set[str]:
+    def wordings(kinds: tuple[Any, ...]) -> set[str]:
         return {PLACEHOLDER.sub("_", r.text).lower() for k in kinds for r in k.requests}
 
-    def names(kinds: tuple) -> set[str]:
+    def names(kinds: tuple[Any, ...]) -> set[str]:
         return {name for k in kinds for name in k.names}
 
     shared = wordings(catalogue.TRAINING) & wordings(catalogue.UNSEEN)
@@ -125,7 +126,8 @@ def test_evaluation_has_kinds_and_wordings_of_its_own() -> None:
     for index in range(60):
         for split in Split:
             case = everyday.case(drawn(index, split))
-            tools = case.history[1].content.tools[0].tools
+            developer: Any = case.history[1].content
+            tools = developer.tools[0].tools
             assert {tool.name in unseen for tool in tools} == {split is Split.HELD_OUT}
 
 
@@ -138,7 +140,7 @@ def test_functions_of_a_box_differ_in_what_they_are_about() -> None:
 
 
 @pytest.mark.parametrize("make", [everyday.case, everyday.drill])
-def test_turns_think_as_long_as_the_effort_says_and_calls_are_json(make) -> None:
+def test_turns_think_as_long_as_the_effort_says_and_calls_are_json(make: Any) -> None:
     for index in range(40):
         low, medium, high = (make(drawn(index, effort=effort)).turns for effort in Effort)
         lengths = [len(encode(str(turns[0].messages[0].content))) for turns in (low, medium, high)]

@@ -41,8 +41,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory, built: list[Any]) -> Path:
     model = fresh(0, SMALL, known=torch.arange(100)).model
     torch.save({"model": model.state_dict(), "known": model.known}, root / "state.pt")
     build = weights.build
+
+    def noted(*args: Any) -> list[Any]:
+        built.extend(build(*args))
+        return built
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(weights, "build", lambda *args: built.extend(build(*args)) or built)
+        patch.setattr(weights, "build", noted)
         patch.setattr("sys.argv", ["expand", str(root / "state.pt"), str(root / "checkpoint")])
         expand.main()
     return root / "checkpoint"

@@ -1,6 +1,7 @@
 """A larger model computes what the smaller one did, and can be trained."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -29,8 +30,9 @@ def test_all_layers_of_a_deeper_model_learn() -> None:
     deep.model.load_state_dict(with_layers(small.state_dict(), deep.model.state_dict()))
     for batch in pool(3, 0, KNOWN.numpy(), Cut(size=20, tokens=768))[:2]:
         train_step(deep, batch, 1.0)
-    assert all(layer.o.abs().sum() > 0 for layer in deep.model.body.layers)
-    assert all(layer.q.grad.abs().sum() > 0 for layer in deep.model.body.layers)
+    layers: list[Any] = [*deep.model.body.layers]
+    assert all(layer.o.abs().sum() > 0 for layer in layers)
+    assert all(layer.q.grad.abs().sum() > 0 for layer in layers)
 
 
 def with_more(shape: Shape) -> Demo:
@@ -47,12 +49,14 @@ def with_more(shape: Shape) -> Demo:
 
 def test_a_model_with_more_heads_computes_the_same() -> None:
     wide = with_more(replace(SMALL, heads=6, kv_heads=3))
-    assert wide.body.layers[0].q[-128:].abs().min() > 0
+    layer: Any = wide.body.layers[0]
+    assert layer.q[-128:].abs().min() > 0
 
 
 def test_experts_of_more_units_compute_the_same() -> None:
     wide = with_more(replace(SMALL, intermediate=48))
-    assert wide.body.layers[0].up[:, :, 32:].abs().min() > 0
+    layer: Any = wide.body.layers[0]
+    assert layer.up[:, :, 32:].abs().min() > 0
 
 
 def test_a_wider_model_computes_the_same() -> None:

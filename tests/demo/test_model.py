@@ -39,7 +39,7 @@ def test_logits_equal_transformers(body: Body, matrices: Any) -> None:
     embeddings, outputs = matrices
     small = config(SHAPE) | {"vocab_size": VOCAB, "bos_token_id": 0, "eos_token_id": 1}
     reference = GptOssForCausalLM(
-        GptOssConfig(**(small | {"pad_token_id": 2}), attn_implementation="eager")
+        GptOssConfig(**(small | {"pad_token_id": 2, "attn_implementation": "eager"}))
     ).eval()
     reference.load_state_dict(checkpoint(body, embeddings, outputs))
     ids = torch.randint(0, VOCAB, (2, 300))
@@ -81,8 +81,9 @@ def test_packed_attention_equals_attention_to_each_sequence() -> None:
     packed = Packed(torch.tensor([0, 20, 20, 85, 90], dtype=torch.int32), 70)
     out = packed_attention(q, k, v, sinks, packed, 16, 0.3)
     for first, last in ((0, 20), (20, 85), (85, 90)):
-        alone = (part[None, first:last] for part in (q, k, v))
-        torch.testing.assert_close(out[first:last], attention(*alone, sinks, 16, 0.3)[0])
+        one, keys, values = (part[None, first:last] for part in (q, k, v))
+        alone = attention(one, keys, values, sinks, 16, 0.3)[0]
+        torch.testing.assert_close(out[first:last], alone)
     assert packed.places(90)[[0, 19, 20, 84, 85]].tolist() == [0, 19, 0, 64, 0]
 
 
@@ -124,11 +125,13 @@ def test_gradient_by_flash_kernels_equals_autograd(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", forward)
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_backward", backward)
     torch.manual_seed(0)
-    inputs = [torch.randn(30, heads, 8, requires_grad=True) for heads in (4, 2, 2)]
-    inputs.append(torch.randn(4, requires_grad=True))
+    q, k, v = (torch.randn(30, heads, 8, requires_grad=True) for heads in (4, 2, 2))
+    sinks = torch.randn(4, requires_grad=True)
+    inputs = (q, k, v, sinks)
     packed = Packed(torch.tensor(starts, dtype=torch.int32), 20)
-    expected = packed_attention(*inputs, packed, window, 0.3)
-    got: torch.Tensor = _FlashAttention.apply(*inputs, packed, window, 0.3)
+    expected = packed_attention(q, k, v, sinks, packed, window, 0.3)
+    flash: Any = _FlashAttention
+    got: torch.Tensor = flash.apply(q, k, v, sinks, packed, window, 0.3)
     torch.testing.assert_close(got, expected)
     weight = torch.randn(30, 4, 8)
     pairs = zip(
@@ -180,7 +183,7 @@ def test_compiling_replaces_the_elementwise_parts(
 
 
 def test_config_is_gpt_oss_with_its_own_vocabulary() -> None:
-    made = GptOssConfig(**config(Shape()))
+    made: Any = GptOssConfig(**config(Shape()))
     assert made.vocab_size == vocab.VOCAB_SIZE
     assert set(made.eos_token_id) == vocab.STOP_TOKENS
     assert made.layer_types[:2] == ["sliding_attention", "full_attention"]

@@ -93,8 +93,8 @@ def test_expected_turn_is_what_its_ids_parse_to() -> None:
 )
 def test_code_is_right_by_its_text_or_its_value(one: str, other: str, same: bool) -> None:
     assert same_code(one, other) is same
-    turns = [SampledTurn("", None, "python", code) for code in (one, other)]
-    assert agrees(*turns) is same
+    left, right = (SampledTurn("", None, "python", code) for code in (one, other))
+    assert agrees(left, right) is same
 
 
 @pytest.mark.parametrize(

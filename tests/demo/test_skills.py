@@ -1,7 +1,7 @@
 """The generator: the same arguments give the same case, and what evaluation uses is unseen."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import pytest
@@ -40,7 +40,7 @@ def test_all_skills_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("pool", [words, nouns, names])
-def test_splits_share_no_word(pool) -> None:
+def test_splits_share_no_word(pool: Callable[[Split], Iterable[str]]) -> None:
     train, held_out = set(pool(Split.TRAIN)), set(pool(Split.HELD_OUT))
     assert len(held_out) > 100
     assert not {w.lower() for w in train} & {w.lower() for w in held_out}

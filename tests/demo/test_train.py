@@ -1,15 +1,17 @@
 """Training: fifty steps lower the loss, and a resumed run goes on where the first one stood."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from demo import train
-from demo.batches import HEARD, KNOWN, Cut, known_tokens, pool, stream
+from demo.batches import HEARD, KNOWN, Batch, Cut, known_tokens, pool, stream
 from demo.model import Shape
 from demo.optim import orthogonal
 from demo.train import fresh, rate_at, restore, rounded, save, train_step
@@ -22,7 +24,7 @@ KNOWN_TOKENS = torch.cat((torch.arange(1000), torch.arange(200_000, 200_020)))
 FEW = Cut(size=30, tokens=768)
 
 
-def batches(number: int = 0) -> list:
+def batches(number: int = 0) -> list[Batch]:
     return pool(3, number, KNOWN_TOKENS.numpy(), Cut(size=40, tokens=384))
 
 
@@ -126,7 +128,7 @@ def streamed() -> list[tuple[tuple[int, int], torch.Tensor]]:
     return found
 
 
-def test_several_makers_give_the_pools_of_one(streamed: list, alone: list) -> None:
+def test_several_makers_give_the_pools_of_one(streamed: list[Any], alone: list[Any]) -> None:
     places = [(number, at) for number in range(2) for at in range(len(alone[number]))]
     assert [place for place, _ in streamed] == [*places[1:], (2, 0)]
     assert all(torch.equal(rows, alone[number][at]) for (number, at), rows in streamed)
@@ -140,7 +142,7 @@ def test_minutes_bound_the_training_and_cool_it_down() -> None:
     assert pace.rate(10**6) == pytest.approx(0.35, abs=0.02)
 
 
-def test_stream_begins_at_the_requested_position(streamed: list, alone: list) -> None:
+def test_stream_begins_at_the_requested_position(streamed: list[Any], alone: list[Any]) -> None:
     place, rows = streamed[0]
     assert place == (0, 1)
     assert torch.equal(rows, alone[0][1])
@@ -150,7 +152,7 @@ def test_training_saves_and_logs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Stream:
-        def __enter__(self):
+        def __enter__(self) -> Iterator[Any]:
             return (((0, i), batch) for i, batch in enumerate(batches()))
 
         def __exit__(self, *exc: object) -> None: ...

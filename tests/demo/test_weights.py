@@ -9,7 +9,7 @@ import torch
 from demo import package, ship, weights
 from demo.embedding import core, families, features, signs
 from demo.model import Shape
-from demo.train import fresh
+from demo.train import Demo, fresh
 from harmony import vocab
 from harmony.tokenizer import encode
 
@@ -18,16 +18,16 @@ KNOWN_TOKENS = torch.arange(100)
 
 
 @pytest.fixture(scope="module")
-def model():
+def model() -> Demo:
     return fresh(0, SMALL, KNOWN_TOKENS).model
 
 
 @pytest.fixture(scope="module")
-def packed(model) -> bytes:
+def packed(model: Demo) -> bytes:
     return weights.pack(model.state_dict(), model.known)
 
 
-def test_unpacked_is_what_was_packed_up_to_rounding(model, packed: bytes) -> None:
+def test_unpacked_is_what_was_packed_up_to_rounding(model: Demo, packed: bytes) -> None:
     state, known = weights.unpack(packed)
     assert torch.equal(known, KNOWN_TOKENS)
     assert state.keys() == model.state_dict().keys()
@@ -36,11 +36,11 @@ def test_unpacked_is_what_was_packed_up_to_rounding(model, packed: bytes) -> Non
         assert (state[name] - tensor).abs().max() <= room, name
 
 
-def test_packing_is_deterministic(model, packed: bytes) -> None:
+def test_packing_is_deterministic(model: Demo, packed: bytes) -> None:
     assert packed == weights.pack(model.state_dict(), model.known)
 
 
-def test_built_rows_are_those_that_were_trained(model) -> None:
+def test_built_rows_are_those_that_were_trained(model: Demo) -> None:
     _, embeddings, outputs = weights.build(model.state_dict(), model.known)
     ids = torch.tensor([0, 50, 5000, vocab.CALL, vocab.VOCAB_SIZE - 1])
     torch.testing.assert_close(embeddings[ids], model.input(ids).bfloat16())
@@ -87,7 +87,7 @@ def test_families_stand_together() -> None:
 
 
 def test_shipping_writes_the_packed_file_and_prints_its_hash(
-    model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    model: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     torch.save({"model": model.state_dict(), "known": model.known}, tmp_path / "state.pt")
     target = tmp_path / "data" / "demo.xz"
