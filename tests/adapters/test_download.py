@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from adapters import download as module
 from adapters.download import download
 from adapters.errors import BackendFailed
 from tests.adapters import gpt_oss_layout
@@ -212,7 +211,7 @@ def test_a_disk_without_room_is_named_with_the_sizes(
     hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = shutil.disk_usage("/")._replace(free=500_000_000)
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(BackendFailed, match=r"needs 3\.0 MB .* has 0\.5 GB left: .*HF_HOME"):
         download("org/model", Shown())
     assert hub.sent == []

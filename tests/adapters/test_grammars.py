@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -280,7 +281,8 @@ async def test_the_longest_text_of_a_grammar_can_be_forced(compiler: GrammarComp
 
 
 def test_bits_are_read_in_tokens_order() -> None:
-    mask = TokenMask(None, np.array([0b101, -(2**31)], np.int32))
+    unused: Any = None
+    mask = TokenMask(unused, np.array([0b101, -(2**31)], np.int32))
     assert mask.allowed().tolist() == [0, 2, 63]
 
 

@@ -70,8 +70,8 @@ class Late(Engine):
 
 
 def ask(max_tokens: int = 20, **fields: Any) -> GenerationRequest:
-    fields = {"phases": (PHASE,), "sampling": BASE} | fields
-    return GenerationRequest("r", (0,), max_tokens, frozenset({STOP}), **fields)
+    usual: dict[str, Any] = {"phases": (PHASE,), "sampling": BASE}
+    return GenerationRequest("r", (0,), max_tokens, frozenset({STOP}), **usual | fields)
 
 
 async def sample(engine: Engine, request: GenerationRequest) -> list[GenerationChunk]:

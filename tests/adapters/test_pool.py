@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapters.base import BackendInfo, GenerationChunk, GenerationRequest
+from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -112,7 +112,9 @@ async def pooled(
     clock: Callable[[], float] | None = None,
     pause: Pause | None = None,
 ) -> AsyncIterator[Pool]:
-    named = {f"http://{letter}": engine for letter, engine in zip("abcd", engines, strict=False)}
+    named: dict[str, Backend] = {
+        f"http://{letter}": engine for letter, engine in zip("abcd", engines, strict=False)
+    }
     pool = Pool("pool", named, health_seconds, clock or Clock(), pause or Paused())
     await pool.start()
     yield pool

@@ -69,9 +69,8 @@ async def connect(engine: FakeEngine, **options: Any) -> HTTPEngine:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    return GenerationRequest(
-        "r", (1, 2), **({"max_tokens": 4, "stop_token_ids": frozenset()} | fields)
-    )
+    usual: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset()}
+    return GenerationRequest("r", (1, 2), **usual | fields)
 
 
 async def sample(client: HTTPEngine) -> list[GenerationChunk]:

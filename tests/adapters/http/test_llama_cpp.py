@@ -47,7 +47,7 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
+    arguments: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
     return GenerationRequest("r", (200006, 1428), **arguments)
 
 

@@ -38,7 +38,7 @@ INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=25
 
 
 def ask(**fields: Any) -> GenerationRequest:
-    arguments = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
+    arguments: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
     return GenerationRequest("r", (200006, 1428), **arguments)
 
 

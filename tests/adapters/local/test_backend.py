@@ -101,7 +101,7 @@ def opened(small_config: BackendConfig) -> Opener:
 def expected(small_config: BackendConfig) -> Callable[[tuple[int, ...], int], list[int]]:
     """What `model.generate` continues a prompt with, greedily."""
     model: Any = AutoModelForCausalLM.from_pretrained(
-        small_config.model, dtype=torch.float32, attn_implementation="eager"
+        str(small_config.model), dtype=torch.float32, attn_implementation="eager"
     )
 
     def generate(ids: tuple[int, ...], max_tokens: int) -> list[int]:
@@ -276,7 +276,7 @@ async def test_logprobs_are_those_of_the_model(shared: LocalBackend, small_confi
     chunks = await run(shared, ask(ids, 3, logprobs=2))
     entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
     model: Any = AutoModelForCausalLM.from_pretrained(
-        small_config.model, dtype=torch.float32, attn_implementation="eager"
+        str(small_config.model), dtype=torch.float32, attn_implementation="eager"
     )
     sampled = [entry.token_id for entry in entries]
     with torch.no_grad():
@@ -564,7 +564,7 @@ async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Loading goes on after the start was cancelled; what it makes is not used."""
-    made: list[Any] = []
+    made: list[Engine] = []
     loading, stopped = threading.Event(), threading.Event()
 
     def make(*arguments: Any) -> Engine:

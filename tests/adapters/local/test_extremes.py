@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from adapters.local.steps import step_sampler
+from adapters.local.steps import sampling as sampling_module
 from adapters.local.steps.sampling import Warp
 from server.app import create_app
 from server.settings import Settings
@@ -134,12 +134,13 @@ async def test_a_row_that_fails_in_a_step_ends_alone(
     backend: LocalBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the fault is: what a batch cannot take, each row is asked for itself."""
-    warp_of = step_sampler.sampling.warp_of
+    warp_of = sampling_module.warp_of
 
     def strict(params: list[SamplingParams], device: Any) -> Warp:
         if any(one.min_p == 0.25 for one in params):
             raise OverflowError("int too big to convert")
-        return warp_of(params, device)
+        warp: Warp = warp_of(params, device)
+        return warp
 
     def ask(place: int, **fields: Any) -> GenerationRequest:
         prompt = (place + 1, 50, 60)
@@ -151,7 +152,7 @@ async def test_a_row_that_fails_in_a_step_ends_alone(
 
     requests = [ask(0), ask(1, presence_penalty=2.0), ask(2, temperature=0.0)]
     alone = [await run(request) for request in requests]
-    monkeypatch.setattr(step_sampler.sampling, "warp_of", strict)
+    monkeypatch.setattr(sampling_module, "warp_of", strict)
     *beside, guilty = await asyncio.gather(
         *map(run, (*requests, ask(3, min_p=0.25))), return_exceptions=True
     )

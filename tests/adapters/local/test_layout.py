@@ -14,8 +14,9 @@ from transformers.quantizers import quantizer_mxfp4
 from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.errors import BackendFailed
 from adapters.local.backend import LocalBackend
-from adapters.local.model import loading, precision, weights
+from adapters.local.model import kernels, precision, weights
 from adapters.local.model.loading import load
 from adapters.local.options import Options
 from harmony.tokenizer import encode
@@ -41,7 +42,7 @@ def test_the_files_are_those_of_the_repository(layout: Layout) -> None:
 
 def test_the_index_names_the_shard_of_each_weight(layout: Layout) -> None:
     index = json.loads((layout.folder / "model.safetensors.index.json").read_text())
-    held = {}
+    held: dict[str, str] = {}
     for shard in layouts.SHARDS:
         with safe_open(layout.folder / shard, "pt") as file:
             held |= dict.fromkeys(file.keys(), shard)
@@ -153,7 +154,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("is_triton_available", "is_kernels_available"):
         monkeypatch.setattr(quantizer_mxfp4, name, lambda *_: True)
     monkeypatch.setattr(weights, "why_no_mxfp4", lambda device: None)
-    monkeypatch.setattr(weights.kernels, "provide", lambda repository: None)
+    monkeypatch.setattr(kernels, "provide", lambda repository: None)
     for module in (weights, hub_kernels):
         monkeypatch.setattr(module, "get_kernel", lambda repository, version: HUB)
 
@@ -191,5 +192,5 @@ def test_what_transformers_dequantises_after_all_is_refused(
 ) -> None:
     """As with another version of a package than the one that the plan was made for."""
     monkeypatch.setattr(quantizer_mxfp4, "is_kernels_available", lambda: False)
-    with pytest.raises(loading.BackendFailed, match="transformers has dequantised the experts"):
+    with pytest.raises(BackendFailed, match="transformers has dequantised the experts"):
         load(str(layout.folder), CPU, silent)

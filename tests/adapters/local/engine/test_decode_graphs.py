@@ -31,7 +31,8 @@ class Recording(TorchDispatchMode):
     """Records operations. `replay` runs them again, on the tensors that they had."""
 
     def __init__(self) -> None:
-        super().__init__()
+        initialise: Any = super().__init__
+        initialise()
         self._calls: list[tuple[Any, tuple[Any, ...], dict[str, Any], Any]] = []
 
     def __torch_dispatch__(
@@ -322,7 +323,7 @@ class Mxfp4GptOssExperts(torch.nn.Module):
 
 def on_gpu(
     monkeypatch: Patch, capability: int = 9, free: int = 1 << 30, device: str = "cuda:0"
-) -> torch.nn.Module:
+) -> Any:
     """A model in bfloat16 that says that it is on a GPU, with `flash_with_sinks`."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 1 << 40))
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (capability, 0))

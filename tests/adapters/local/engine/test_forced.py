@@ -127,7 +127,8 @@ async def test_a_failed_step_is_repeated_with_its_forced_tokens(
         expected = await asyncio.gather(*[sample(backend, one) for one in others])
         engine: Any = backend._engine
         processor = engine._manager.batch_processor
-        compute, failed = processor.model_runner.compute_batch, []
+        compute = processor.model_runner.compute_batch
+        failed: list[Any] = []
 
         def failing(model: Any, batch: Any) -> Any:
             states = [one.state for one in processor.inputs_and_outputs.requests_in_batch]

@@ -47,8 +47,9 @@ def case(
 
 def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
     longest = (int(tensors[name].diff().max()) for name in ("ends_q", "ends_k"))
-    rest = {"longest_q": next(longest), "longest_k": next(longest), "scaling": SCALING}
-    return attend(**tensors, **rest, window=window)
+    arguments: dict[str, Any] = {**tensors}
+    arguments |= {"longest_q": next(longest), "longest_k": next(longest)}
+    return attend(**arguments, scaling=SCALING, window=window)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from adapters.local.model.loading import load
 from adapters.local.model.norm import Norm
 from adapters.local.options import Options
 
-CONFIG = {
+CONFIG: dict[str, Any] = {
     "vocab_size": 100,
     "hidden_size": 32,
     "intermediate_size": 24,

@@ -21,7 +21,7 @@ from adapters.base import BackendConfig
 from adapters.errors import BackendFailed
 from adapters.local.backend import LocalBackend
 from adapters.local.engine import engine as engines
-from adapters.local.model import attention, loading, precision
+from adapters.local.model import attention, loading, precision, weights
 from adapters.local.model.kernels import HOPPER_ATTENTION
 from adapters.local.model.loading import load, select_attention
 from adapters.local.options import Options
@@ -160,7 +160,7 @@ async def test_the_device_is_current_while_the_weights_and_the_cache_are_made(
 
     for module in (loading, engines):
         monkeypatch.setattr(module, "current", watched)
-    watch("weights", loading.AutoModelForCausalLM, "from_pretrained")
+    watch("weights", AutoModelForCausalLM, "from_pretrained")
     watch("cache", engines.Engine, "_make_manager")
     watch("first steps", engines.Engine, "_warm_up")
     backend = LocalBackend(small_config)
@@ -243,7 +243,7 @@ def test_kernels_of_packed_weights_are_fetched_before_any_weights(
     tmp_path: Path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copy(layout.folder / "config.json", tmp_path)
-    monkeypatch.setattr(loading.weights, "why_no_mxfp4", lambda device: None)
+    monkeypatch.setattr(weights, "why_no_mxfp4", lambda device: None)
     with pytest.raises(BackendFailed, match=MXFP4):
         load(str(tmp_path), CPU, silent)
 

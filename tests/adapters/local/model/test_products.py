@@ -97,6 +97,13 @@ def test_logits_that_are_not_numbers_stay_so() -> None:
     assert not found[4:].isnan().any()
 
 
+def joined(cases: list[dict[str, Tensor]]) -> tuple[Tensor, Tensor, Tensor]:
+    """The queries, keys and values of all cases."""
+    names = ("query", "key", "value")
+    query, key, value = (torch.cat([one[name] for one in cases]) for name in names)
+    return query, key, value
+
+
 @pytest.mark.parametrize("window", [None, 128])
 @pytest.mark.parametrize("faster", [True, False])
 def test_sequences_of_one_step_are_separate(
@@ -106,14 +113,12 @@ def test_sequences_of_one_step_are_separate(
     monkeypatch.setattr(products, "are_faster", lambda dtype: faster)
     shapes = [(1, 100), (600, 127), (5, 90), (1, 127), (16, 1), (513, 0), (1, 0)]
     cases = [case(queries, past, 4, 2, 64) for queries, past in shapes]
-    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    tensors = joined(cases)
     ends_q = torch.tensor([0, *(queries for queries, _ in shapes)]).cumsum(0).int()
     ends_k = torch.tensor([0, *(queries + past for queries, past in shapes)]).cumsum(0).int()
     sinks = cases[0]["sinks"]
-    found = attend(
-        *tensors.values(), ends_q, ends_k, 600, 727, scaling=SCALING, window=window, sinks=sinks
-    )
-    expected = plain(*tensors.values(), ends_q, ends_k, SCALING, window, sinks)
+    found = attend(*tensors, ends_q, ends_k, 600, 727, scaling=SCALING, window=window, sinks=sinks)
+    expected = plain(*tensors, ends_q, ends_k, SCALING, window, sinks)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
@@ -126,12 +131,12 @@ def test_one_query_each_follows_the_definition(
     counts: list[int], key_heads: int, groups: int
 ) -> None:
     cases = [case(1, count - 1, key_heads, groups, 8) for count in counts]
-    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
+    tensors = joined(cases)
     ends = torch.tensor([0, *counts]).cumsum(0)
     sinks = cases[0]["sinks"]
     spans = list(pairwise(ends.tolist()))
-    out, lse = products.one_query(*tensors.values(), spans, SCALING)
-    expected = plain(*tensors.values(), torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
+    out, lse = products.one_query(*tensors, spans, SCALING)
+    expected = plain(*tensors, torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
@@ -166,9 +171,9 @@ def test_products_of_similar_lengths_have_one_shape(
 def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
     counts = [3, 9, 4]
     cases = [case(1, count - 1, 2, 2, 8) for count in counts]
-    tensors = {name: torch.cat([one[name] for one in cases]) for name in ("query", "key", "value")}
-    tensors["key"][3:12] = tensors["value"][3:12] = torch.nan
-    out, lse = products.one_query(*tensors.values(), [(0, 3), (3, 12), (12, 16)], SCALING)
+    query, key, value = joined(cases)
+    key[3:12] = value[3:12] = torch.nan
+    out, lse = products.one_query(query, key, value, [(0, 3), (3, 12), (12, 16)], SCALING)
     assert out[1].isnan().all()
     assert out[[0, 2]].isfinite().all()
     assert lse[:, [0, 2]].isfinite().all()
@@ -177,9 +182,9 @@ def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
 @pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
 def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
-    sinks = tensors.pop("sinks")
-    out, lse = products.one_query(*tensors.values(), [(0, 1701)], SCALING)
-    expected = by_definition(**tensors, sinks=sinks)
+    sinks, query, key, value = (tensors[name] for name in ("sinks", "query", "key", "value"))
+    out, lse = products.one_query(query, key, value, [(0, 1701)], SCALING)
+    expected = by_definition(**tensors)
     torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
 
 

@@ -205,7 +205,7 @@ def test_tokens_that_underflow_beside_forbidden_ones_are_still_drawn(bench: Benc
     ("many", "truncation"), [(True, {}), (False, {}), (True, {"top_p": 0.999999})]
 )
 def test_masked_draws_follow_the_masked_distribution(
-    bench: Bench, many: bool, truncation: dict[str, float]
+    bench: Bench, many: bool, truncation: dict[str, Any]
 ) -> None:
     """Whether the mask is looked at after a first draw or before any."""
     logits = noise(1)
@@ -232,7 +232,7 @@ def test_top_p_counts_only_what_the_grammar_allows(bench: Bench) -> None:
 
 @pytest.mark.parametrize("truncation", [{"top_p": 0.9}, {"top_k": 9}, {"min_p": 0.1}])
 def test_a_mask_that_leaves_many_tokens_is_never_listed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, truncation: dict[str, float]
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, truncation: dict[str, Any]
 ) -> None:
     """And the tokens are those that a list gives."""
 
