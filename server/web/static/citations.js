@@ -5,13 +5,19 @@
  */
 
 import { h } from "./dom.js";
+import { isFile } from "./files.js";
 import { TEXT } from "./text.js";
 
 /** The text of a part, in which citations are Markdown links. @param {any} part */
 export function withLinks(part) {
   // Indices count characters, of which JavaScript's strings may have two units.
   const characters = Array.from(part.text ?? "");
-  const notes = (part.annotations ?? []).filter(isCitation);
+  const all = part.annotations ?? [];
+  const notes = all.filter(isCitation);
+  /** @type {[string, string][]} */
+  const links = all.filter(isFile).map((/** @type {any} */ note) => {
+    return [characters.slice(note.start_index, note.end_index).join(""), note.filename];
+  });
   for (const note of [...notes].sort((a, b) => b.start_index - a.start_index)) {
     const cited = characters.slice(note.start_index, note.end_index).join("");
     if (isLink(note.url) && cited.includes("](")) continue; // a link already
@@ -20,7 +26,18 @@ export function withLinks(part) {
     const shown = isLink(note.url) ? `[${label}](<${destination(note.url)}>)` : `(${label})`;
     characters.splice(note.start_index, length, ` ${shown}`);
   }
-  return characters.join("");
+  return links.reduce(withoutLinks, characters.join(""));
+}
+
+/**
+ * The text with the labels of links to a file in place of the links: no browser can open `sandbox:`.
+ * @param {string} text @param {[string, string]} file its address and its name
+ */
+function withoutLinks(text, [address, name]) {
+  if (!address) return text;
+  const escaped = address.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  const link = new RegExp(`!?\\[([^[\\]\\n]*)\\]\\(<?${escaped}>?(?:\\s+"[^"\\n]*")?\\)`, "g");
+  return text.replace(link, (_, label) => label || plain(name));
 }
 
 /** A text without any mark of Markdown. With backslashes, brackets would begin a formula. @param {string} text */

@@ -7,7 +7,8 @@ import { h } from "./dom.js";
 import { TokenPane } from "./pane.js";
 import { section } from "./parts.js";
 import { fetchRecord, readJson, rendered } from "./sources.js";
-import { INSPECTOR, TEXT } from "./text.js";
+import { INSPECTOR } from "./labels.js";
+import { TEXT } from "./text.js";
 import { readTokens } from "./tokens.js";
 
 /** @typedef {{tokens: import("./tokens.js").Token[], messages: import("./tokens.js").Message[], ids: number[]}} Prompt */

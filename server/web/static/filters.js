@@ -2,7 +2,7 @@
 /** Chooses messages by role, channel and recipient. */
 
 import { button, h } from "./dom.js";
-import { INSPECTOR } from "./text.js";
+import { INSPECTOR } from "./labels.js";
 import { colour } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Message} Message */

@@ -9,7 +9,8 @@ import { section } from "./parts.js";
 import { showAnswer } from "./report.js";
 import { fetchRecord, readJson, rendered } from "./sources.js";
 import { tabShelf } from "./storage.js";
-import { INSPECTOR, TEXT } from "./text.js";
+import { INSPECTOR } from "./labels.js";
+import { TEXT } from "./text.js";
 import { Tip } from "./tip.js";
 
 const HANDED = "gpt-oss-inspect";

@@ -4,6 +4,7 @@
 import { isCitation, messageText, sources } from "./citations.js";
 import { approvalView, callView, hostedView } from "./cards.js";
 import { direction, h } from "./dom.js";
+import { files, isFile } from "./files.js";
 import { Markup, markup } from "./markup.js";
 import { TEXT } from "./text.js";
 
@@ -60,8 +61,9 @@ function messageView(item) {
       const notes = parts.flatMap((/** @type {any} */ part) => part.annotations ?? []);
       const streamed = source;
       source = messageText(ended);
-      if (notes.some(isCitation)) {
-        text.element.replaceWith(markup(source), sources(notes));
+      const shown = [...(notes.some(isFile) ? [files(notes)] : []), ...(notes.some(isCitation) ? [sources(notes)] : [])];
+      if (shown.length) {
+        text.element.replaceWith(markup(source), ...shown);
         return;
       }
       // A stored message comes without deltas.

@@ -5,7 +5,7 @@ import { send } from "./api.js";
 import { h } from "./dom.js";
 import { LoadSource } from "./metrics.js";
 import { lines } from "./plots.js";
-import { INSPECTOR, LOAD } from "./text.js";
+import { INSPECTOR, LOAD } from "./labels.js";
 
 /** @typedef {import("./metrics.js").Load} Load */
 /** @typedef {{title: string, values: number[][], output: HTMLElement, plot: HTMLElement}} Series */

@@ -5,6 +5,7 @@ import { ApiError, json } from "./api.js";
 import * as store from "./chats.js";
 import { messageText } from "./citations.js";
 import { button, dialog, h } from "./dom.js";
+import { saveFile } from "./files.js";
 import { TEXT } from "./text.js";
 
 /**
@@ -86,8 +87,6 @@ function markdown(title, all) {
 
 /** Let the browser save a text. @param {string} title @param {string} type @param {string} text */
 function download(title, type, text) {
-  const href = URL.createObjectURL(new Blob([text], { type: `text/${type}` }));
   const name = title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "chat";
-  h("a", { href, download: `${name}.${type === "json" ? "json" : "md"}` }).click();
-  setTimeout(() => URL.revokeObjectURL(href));
+  saveFile(new Blob([text], { type: `text/${type}` }), `${name}.${type === "json" ? "json" : "md"}`);
 }

@@ -2,7 +2,7 @@
 /** The messages of harmony as cards, with the repairs of each. */
 
 import { button, h } from "./dom.js";
-import { INSPECTOR } from "./text.js";
+import { INSPECTOR } from "./labels.js";
 import { colour } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Message} Message */

@@ -8,7 +8,7 @@
  */
 
 import { ApiError, json, send } from "./api.js";
-import { LOAD } from "./text.js";
+import { LOAD } from "./labels.js";
 
 /** The names of the numbers in the metrics of vLLM, SGLang and llama.cpp. @type {Record<string, string[]>} */
 const NAMES = {

@@ -9,7 +9,7 @@ import { announce, button, h } from "./dom.js";
 import { Filters } from "./filters.js";
 import { MessagePane } from "./messages.js";
 import { TokenPane } from "./pane.js";
-import { INSPECTOR } from "./text.js";
+import { INSPECTOR } from "./labels.js";
 import { readTokens, textOf } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Token} Token */

@@ -12,7 +12,7 @@
  */
 
 import { json } from "./api.js";
-import { INSPECTOR } from "./text.js";
+import { INSPECTOR } from "./labels.js";
 import { bytesOf } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Token} Token */

@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { folded, section } from "./parts.js";
 import { lines, picker, timeline } from "./plots.js";
 import { annotate, entropy, followGrammar, numbers, parseRecord, periods } from "./record.js";
-import { INSPECTOR } from "./text.js";
+import { INSPECTOR } from "./labels.js";
 
 /** @typedef {import("./panes.js").HarmonyPanes} HarmonyPanes */
 /** @typedef {import("./record.js").SamplingRecord} SamplingRecord */

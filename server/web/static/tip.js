@@ -3,7 +3,7 @@
 
 import { h } from "./dom.js";
 import { bars } from "./plots.js";
-import { TOKENS } from "./text.js";
+import { TOKENS } from "./labels.js";
 import { explanation } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Token} Token */

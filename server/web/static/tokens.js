@@ -14,7 +14,7 @@
  * permitted at its place.
  */
 
-import { TOKENS } from "./text.js";
+import { TOKENS } from "./labels.js";
 
 const FIRST_CONTROL = 199998;
 const LONGEST_CHARACTER = 8; // tokens that a character may be split over
