@@ -31,7 +31,8 @@ class ChunkSize:
         """Adapt to a step of `tokens` tokens. length: of the longest prompt among them."""
         if tokens < _LEAST_TOKENS or seconds <= 0:
             return  # too few tokens to measure their share of the duration
-        self._tokens = min(tokens * STEP_SECONDS / seconds, tokens * _GROWTH)
+        bound = max(self._tokens, tokens * _GROWTH)
+        self._tokens = min(tokens * STEP_SECONDS / seconds, bound)
         self._length = length
 
     def tokens(self, length: int) -> int:

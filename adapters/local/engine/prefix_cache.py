@@ -6,9 +6,12 @@ pages at once.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
+
+Need = tuple[str, int, int]
+"""The key of a request, the number of its tokens in the cache, and that of the tokens to store."""
 
 
 def share_prefixes(
@@ -26,8 +29,7 @@ def share_prefixes(
     def search_and_report(request_id: str, prompt_ids: list[int]) -> int:
         salts[request_id] = salt(request_id)
         tokens: int = search(request_id, _salted(prompt_ids, salts[request_id]))
-        if tokens:
-            report(request_id, tokens)
+        report(request_id, tokens)
         return tokens
 
     def mark_complete_blocks(state: Any, complete_blocks: dict[str, int]) -> None:
@@ -81,15 +83,14 @@ def available_pages(cache: Any) -> int:
     return pages
 
 
-def has_room(cache: Any, request_id: str, past: int, tokens: int, reserve: float) -> bool:
-    """Whether the cache can store `tokens` more tokens of a request that has `past` ones.
-
-    reserve: the share of the cache that stays free then.
-    """
+def has_room(cache: Any, needs: Sequence[Need], reserve: float) -> bool:
+    """Whether the cache can store all of `needs`, so that `reserve`, a share of it, stays free."""
     allocators = cache.cache_allocators.values()
     share = reserve / len(allocators)
     missing = {
-        each: each.missing_pages(request_id, past, tokens) + int(share * each.num_blocks)
+        each: sum(int(each.needs_new_blocks(*need)) for need in needs)
+        + int(share * each.num_blocks)
+        - cache.pool.count_free_blocks(each.index)
         for each in allocators
     }
     return _sectors_after_eviction(missing) <= int(cache.pool.num_free_sectors)

@@ -1,10 +1,11 @@
 """Decides which requests compute which tokens in the next step, and which have to wait for pages.
 
-It takes the place of the schedulers of transformers, which keep all prompts waiting while less than
-15 % of the cache is free, compute prompts one after another, and restart a request at the end of
-the queue when it needs a page and none is free.
+The scheduler of transformers is not used: it keeps all prompts waiting while less than 15 % of the
+cache is free, computes prompts one after another, and puts a request that needs a page behind all
+that have not started.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -30,7 +31,8 @@ _RESERVE_OF_OVERTAKERS = 1 / 8
 class RankedScheduler(Scheduler):
     """Requests with lower priority values, and among equals older ones, come first.
 
-    Every request that decodes gets its next token in each step. A prompt is admitted if the cache
+    Every request that decodes gets its next token in each step. Where a step cannot read the tokens
+    of all, those that it leaves out come first in the next one. A prompt is admitted if the cache
     has room for all of it, and a part of the cache stays free; others may overtake one that has
     not enough room. Where a running request needs a page and none is free, the last one in rank is
     interrupted: it waits in the queue again, and its pages stay in the cache for it until they are
@@ -52,12 +54,12 @@ class RankedScheduler(Scheduler):
     def reset(self) -> None:
         super().reset()
         self._overtakes = 0
-        self._refused: dict[str, int] = {}
+        self._refused: dict[tuple[str, bool], int] = {}
         self._skipped: set[str] = set()
 
     def add_waiting_request(self, state: Any) -> None:
         self.waiting_requests[state.request_id] = state
-        self.waiting_requests_order = deque(sorted(self.waiting_requests, key=self._waiting_rank))
+        insort(self.waiting_requests_order, state.request_id, key=self._waiting_rank)
 
     def schedule_batch(
         self, token_budget: int, cache_budget: int
@@ -83,7 +85,7 @@ class RankedScheduler(Scheduler):
 
     def _admit(self) -> None:
         """Start waiting requests, as far as there is room for them."""
-        refused: dict[str, int] = {}
+        refused: dict[tuple[str, bool], int] = {}
         available = available_pages(self.cache)
         for key in [*islice(self.waiting_requests_order, _LOOK_AHEAD)]:
             if len(self.active_requests) >= self.max_requests_per_batch or (
@@ -91,11 +93,13 @@ class RankedScheduler(Scheduler):
             ):
                 break
             state = self.waiting_requests[key]
-            # A prompt without room has room again only after pages have become free.
-            if available <= self._refused.get(key, -1) or not self._start(state, bool(refused)):
-                refused[key] = available
+            overtakes = bool(refused)
+            # Beside the same requests, a prompt without room has it after pages have become free.
+            hopeless = self.active_requests and available <= self._refused.get((key, overtakes), -1)
+            if hopeless or not self._start(state, overtakes):
+                refused[key, overtakes] = available
                 continue
-            self._overtakes = self._overtakes + 1 if refused else 0
+            self._overtakes = self._overtakes + 1 if overtakes else 0
             self.waiting_requests_order.remove(key)
             self.active_requests[key] = self.waiting_requests.pop(key)
             available = available_pages(self.cache)
@@ -108,10 +112,13 @@ class RankedScheduler(Scheduler):
         """
         tokens = state.remaining_prefill_tokens
         found = self.cache.search_prefix_match(state.request_id, tokens)
+        needs = [
+            (one.request_id, one.current_len(), len(_tokens(one)))
+            for one in self.active_requests.values()
+        ]
+        needs.append((state.request_id, found, len(tokens) - found))
         reserve = _RESERVE_OF_OVERTAKERS if overtakes else _RESERVE
-        if self.active_requests and not has_room(
-            self.cache, state.request_id, found, len(tokens) - found, reserve
-        ):
+        if self.active_requests and not has_room(self.cache, needs, reserve):
             self.cache.free_blocks(state.request_id)
             return False
         state.status = RequestStatus.PREFILLING
@@ -147,9 +154,13 @@ class RankedScheduler(Scheduler):
         Interrupts the `others`, the last one first, and `state` itself if that does not suffice.
         """
         while not self.cache.can_store_request_tokens(state, count):
-            self._interrupt(others.pop() if others else state)
-            if state.request_id not in self.active_requests:
+            if not others:
+                self._interrupt(state)
+                if not self.active_requests:
+                    # Its own unused pages are spread so that too few sectors are free.
+                    self.cache.evict_cached_blocks()
                 return False
+            self._interrupt(others.pop())
         return True
 
     def _interrupt(self, state: Any) -> None:
@@ -190,7 +201,7 @@ def _shares(prompts: Sequence[Any], budget: int) -> Iterator[tuple[str, int]]:
     if not prompts:
         return
     first = prompts[0]
-    half = min(len(_tokens(first)), budget // 2)
+    half = min(len(_tokens(first)), (budget + 1) // 2)
     budget -= half
     for state in sorted(prompts, key=lambda state: len(_tokens(state))):
         count = len(_tokens(state)) - (half if state is first else 0)

@@ -32,7 +32,7 @@ def test_matched_prefixes_are_reported_with_their_length() -> None:
     shared(cache, lambda *match: found.append(match))
     assert cache.search_prefix_match("a", [1, 2, 3]) == 2
     assert cache.search_prefix_match("b", [1]) == 0
-    assert found == [("a", 2)]
+    assert found == [("a", 2), ("b", 0)]
 
 
 def test_tokens_are_listed_only_where_a_page_is_complete() -> None:
