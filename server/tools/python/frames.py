@@ -51,19 +51,20 @@ class FrameReader:
 
     @property
     def has_frame(self) -> bool:
-        """Whether there is a frame, or what is none, that `feed` has not returned yet."""
+        """Whether there is a frame, or what is none, that was not taken yet."""
         size = self._size()
         return size > MOST_FRAME or len(self._buffer) >= 4 + size
 
     def feed(self, content: bytes) -> Iterator[bytes]:
-        """Add bytes. Returns the frames that are complete, for `parse`, which raises InvalidFrame.
-
-        Frames that are not taken from the iterator come with the next bytes.
-        """
+        """Add bytes. Returns the frames that are now complete."""
         self._buffer += content
-        return self._cut()
+        return self.complete()
 
-    def _cut(self) -> Iterator[bytes]:
+    def complete(self) -> Iterator[bytes]:
+        """The frames that are complete, for `parse`. Raises InvalidFrame.
+
+        Those that are not taken from the iterator come with the next call.
+        """
         while self.has_frame:
             size = self._size()
             if not _LEAST_FRAME <= size <= MOST_FRAME:

@@ -7,7 +7,7 @@ from asyncio.subprocess import Process as Guard
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from server.threads import completed
 from server.tools.python.confinement.command import DATA, Layers, Process, guarded
@@ -46,6 +46,8 @@ _PIECE = 1 << 14
 _MOST_FRAMES = 128
 """Frames that are read at once."""
 _REQUESTS, _EVENTS = 3, 4
+_Stream = Literal["stdout", "stderr"]
+_STREAMS: tuple[_Stream, ...] = ("stdout", "stderr")
 _SIGNALS = {
     6: "it aborted",
     7: "it crashed (SIGBUS), as where /dev/shm is full",
@@ -164,13 +166,13 @@ class LiveProcess:
         stderr = b""
         while True:
             await self._readable()
-            outputs, frames, ended = self._descriptors.read()
+            outputs, frames = self._descriptors.read()
             stderr = (stderr + outputs["stderr"])[-_CHUNK:]
             for frame in self._frames.feed(frames):
                 if parse(frame).get("event") != "ready":
                     raise InvalidFrame("it sent something else first")
                 return
-            if ended:
+            if self._descriptors.ended:
                 lines = stderr.decode(errors="backslashreplace").strip().splitlines()
                 raise InvalidFrame(lines[-1] if lines else "it ended without a message")
 
@@ -190,7 +192,7 @@ class LiveProcess:
         events = running.text()
         if running.has_output:
             return events  # Frames come after what was written before them.
-        for frame in islice(self._frames.feed(b""), _MOST_FRAMES):
+        for frame in islice(self._frames.complete(), _MOST_FRAMES):
             event = running.event(frame)
             if not isinstance(event, CellEnd):
                 events += running.within(event)
@@ -212,7 +214,7 @@ class LiveProcess:
             await asyncio.sleep(0)
             return
         await self._readable()
-        outputs, frames, _ = self._descriptors.read()
+        outputs, frames = self._descriptors.read()
         running.add(outputs)
         self._frames.feed(frames)
 
@@ -286,15 +288,15 @@ class _Cell:
         self.interrupted = False
         self._budget = Budget(most)
         self._folder = folder
-        self._streams = {"stdout": Output(folder), "stderr": Output(folder)}
-        self._pending = {name: bytearray() for name in self._streams}
+        self._streams = {name: Output(folder) for name in _STREAMS}
+        self._pending = {name: bytearray() for name in _STREAMS}
 
     @property
     def has_output(self) -> bool:
         """Whether there is something left for `text`."""
         return any(self._pending.values())
 
-    def add(self, outputs: Mapping[str, bytes]) -> None:
+    def add(self, outputs: Mapping[_Stream, bytes]) -> None:
         """Add what was written to stdout and stderr, for `text`."""
         for name, pending in self._pending.items():
             pending += outputs[name]
@@ -309,7 +311,7 @@ class _Cell:
             piece = bytes(pending[:_PIECE])
             del pending[:_PIECE]
             if text := stream.feed(piece, last=last):
-                events += self.within(OutputText("stdout" if name == "stdout" else "stderr", text))
+                events += self.within(OutputText(name, text))
         return events
 
     def event(self, frame: bytes) -> CellEvent | None:
@@ -357,12 +359,11 @@ class _Descriptors:
             return []
         return [each for name, each in self._streams.items() if name not in self._finished]
 
-    def read(self) -> tuple[dict[str, bytes], bytes, bool]:
-        """What there is: stdout and stderr; frames; whether the process has ended."""
+    def read(self) -> tuple[dict[_Stream, bytes], bytes]:
+        """What there is: stdout and stderr, and frames."""
         # Frames first: what was written before them is then in the other pipes.
         frames = self._read("events")
-        outputs = {name: self._read(name) for name in ("stdout", "stderr")}
-        return outputs, frames, self.ended
+        return {name: self._read(name) for name in _STREAMS}, frames
 
     @property
     def ended(self) -> bool:

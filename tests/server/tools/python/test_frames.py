@@ -32,12 +32,12 @@ def test_frames_are_cut_at_their_lengths() -> None:
     assert found == [{"cell": "a", "code": "1"}, {"interrupt": "a"}]
 
 
-def test_frames_that_are_not_taken_come_with_the_next_bytes() -> None:
+def test_frames_that_are_not_taken_come_later() -> None:
     reader = FrameReader()
     assert not reader.has_frame
     next(reader.feed(request(cell="a", code="1") + request(interrupt="a") + b"\0"))
     assert reader.has_frame
-    assert [parse(frame) for frame in reader.feed(b"")] == [{"interrupt": "a"}]
+    assert [parse(frame) for frame in reader.complete()] == [{"interrupt": "a"}]
     assert not reader.has_frame
 
 

@@ -31,9 +31,9 @@ class FakeDescriptors:
     open = True
 
     def __init__(self, frames: bytes, stdout: bytes) -> None:
-        self._content = [({"stdout": stdout, "stderr": b""}, frames, False)]
+        self._content = [({"stdout": stdout, "stderr": b""}, frames)]
 
-    def read(self) -> tuple[dict[str, bytes], bytes, bool]:
+    def read(self) -> tuple[dict[str, bytes], bytes]:
         return self._content.pop()
 
 

@@ -113,8 +113,9 @@ async def test_a_process_that_is_not_ready_yet_ends_with_its_session(
 
     async def never_ready(process: live.LiveProcess) -> None:
         waits.set()
-        while not process._descriptors.read()[2]:
+        while not process._descriptors.ended:
             await process._readable()
+            process._descriptors.read()
         raise InvalidFrame("it ended")
 
     monkeypatch.setattr(live.LiveProcess, "_ready", never_ready)
