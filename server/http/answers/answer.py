@@ -92,17 +92,19 @@ async def respond(
     state_of(request.scope).run = run
     if stream:
         return sse.RunStream(feed)
-    if not await until_disconnect(_drain(run), request.receive):
+    # Another reader of the run may drop its events before they are folded.
+    events: list[WireEvent] = []
+    if not await until_disconnect(_collect(run, events), request.receive):
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     if run.error is not None:
         raise run.error
-    size = threads.counted(len(run.events), threads.MOST_EVENTS)
+    size = threads.counted(len(events), threads.MOST_EVENTS)
     if reads_history:
         size = threads.Size.MEDIUM
-    return _response(await threads.run(lambda: in_pieces(fold(run.events)), size))
+    return _response(await threads.run(lambda: in_pieces(fold(events)), size))
 
 
-async def _drain(run: Run) -> None:
-    async with aclosing(run.follow()) as batches:
-        async for _ in batches:
-            continue
+async def _collect(run: Run, events: list[WireEvent]) -> None:
+    async with aclosing(run.follow(discard_taken=True)) as batches:
+        async for batch in batches:
+            events += batch

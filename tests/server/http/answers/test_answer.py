@@ -12,8 +12,9 @@ from server.encoding.json_pieces import PIECE, EncodedArray
 from server.errors import InvalidRequest
 from server.generation.runs import Emit, Run, Show, WireEvent
 from server.http.answers.answer import json_response, respond
-from server.http.answers.backlog import Feed
+from server.http.answers.backlog import EVENTS_AT_ONCE, Feed
 from server.outbound.event_bytes import unnamed
+from tests.waiting import until
 
 
 class Connection:
@@ -85,6 +86,39 @@ def test_json_is_compact_utf8() -> None:
 async def test_a_whole_answer_is_the_fold_of_all_events(connection: Connection) -> None:
     response = await whole(Run(saying({"a": 1}, {"b": 2})), connection)
     assert (response.status_code, response.body) == (200, b'{"events":2}')
+
+
+async def test_a_stream_of_the_same_run_takes_nothing_from_a_whole_answer(
+    connection: Connection,
+) -> None:
+    number = 3 * EVENTS_AT_ONCE
+    over, folding, streamed = asyncio.Event(), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    async def produce(emit: Emit) -> None:
+        await emit([{"n": n} for n in range(number)])
+        await over.wait()
+
+    async def send(message: Message) -> None:
+        await folding.wait()
+
+    def fold(events: Sequence[WireEvent]) -> dict[str, Any]:
+        loop.call_soon_threadsafe(folding.set)
+        assert streamed.wait(60)
+        return count(events)
+
+    run = Run(produce, journal=Keeping())
+    answer = asyncio.create_task(
+        respond(feed(run), connection.request, stream=False, fold=fold, reads_history=True)
+    )
+    await until(lambda: len(run.events) == number)
+    stream = await respond(feed(run), connection.request, stream=True, fold=count)
+    streaming = asyncio.create_task(stream({"type": "http"}, connection.receive, send))
+    await asyncio.sleep(0)
+    over.set()
+    await streaming
+    streamed.set()
+    assert (await answer).body == b'{"events":%d}' % number
 
 
 @pytest.mark.parametrize("reads_history", [False, True])
