@@ -118,3 +118,15 @@ def test_a_chat_can_be_deleted_where_nothing_hovers(browser: Browser, server: Se
     remove.tap()
     expect(remove).to_have_count(0)
     context.close()
+
+
+def test_formulas_are_aligned_and_boxed(open_page: Any) -> None:
+    page = open_page()
+    aligned = r"\[\begin{aligned} a &= b \\ c + d + e &= f \end{aligned}\]"
+    served(page, stream([message(rf"{aligned} and \(\boxed{{42}}\)")]))
+    ask(page, "Compute")
+    expect(page.locator("math .box")).to_have_css("border-top-style", "solid")
+    ends = page.locator("mtd:first-child > :last-child").evaluate_all(
+        "(all) => all.map((each) => each.getBoundingClientRect().right)"
+    )
+    assert ends[0] == pytest.approx(ends[1], abs=1)

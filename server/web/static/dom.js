@@ -100,9 +100,9 @@ export function dialog(title, closeLabel, ...children) {
 const HTML_NAMES =
   "a blockquote br code del div em h1 h2 h3 h4 h5 h6 hr li ol p pre s span strong table tbody td th thead tr ul";
 const MATH_NAMES =
-  "math menclose merror mfenced mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none";
+  "math merror mfenced mfrac mi mmultiscripts mn mo mover mpadded mphantom mprescripts mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none";
 const ATTRIBUTES =
-  "accent accentunder align class columnalign columnlines columnspacing data-language data-tex depth display displaystyle fence form height href largeop linethickness lspace mathsize mathvariant maxsize minsize movablelimits notation rel rowspacing rowlines rspace scriptlevel separator separators start stretchy symmetric target title voffset width";
+  "accent accentunder align class columnalign columnlines columnspacing data-language data-tex depth display displaystyle fence form height href largeop linethickness lspace mathsize mathvariant maxsize minsize movablelimits rel rowspacing rowlines rspace scriptlevel separator separators start stretchy symmetric target title voffset width";
 const MATH_NAMESPACE = "http://www.w3.org/1998/Math/MathML";
 const ELEMENT_NAMES = new Set([...HTML_NAMES.split(" "), ...MATH_NAMES.split(" ")]);
 const ATTRIBUTE_NAMES = new Set(ATTRIBUTES.split(" "));
