@@ -14,6 +14,7 @@ from markdown_it.rules_block import StateBlock, paragraph
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
+from server.web.extensions import extend
 from server.web.highlighting import Highlighter
 from server.web.mathml import mathml
 
@@ -42,6 +43,7 @@ def _parser() -> MarkdownIt:
     # An image would be loaded from a place that the model names.
     parser.disable("image")
     parser.validateLink = lambda url: bool(_LINK.match(url.strip()))  # type: ignore[method-assign]
+    extend(parser)
     parser.inline.ruler.before("escape", "math", _inline_math)
     parser.block.ruler.before(
         "fence", "math", _block_math, {"alt": ["paragraph", "reference", "blockquote", "list"]}
