@@ -83,7 +83,8 @@ async def stream_stored(
 
     An unavailable store becomes an `error` event, and so does the deletion of the response. No
     `response.failed` follows it. Where the response itself continues, the client can follow it
-    again: the number of the `error` event is that of the event before, after which it resumes.
+    again: the number of the `error` event is that of the event before, after which it resumes. It
+    has none where there is no such event.
     """
     position = start
     try:
