@@ -37,11 +37,11 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
 
     Its prompt is rendered again. Its tokens are those that were sampled, where the store has them,
     else rendered. It has no times and no logprobs, and `recorded` is false.
-    Raises InvalidRequest if earlier turns are not stored, and APIError if the response cannot be
+    Raises InvalidRequest if the prompt would be another one, and APIError if the response cannot be
     compiled again, for instance without one of its tools, or if a truncated prompt no longer fits.
     """
     if stored.detached:
-        raise _incomplete()
+        raise _not_rendered("the earlier turns of this response are not stored.")
     fields = {name: stored.response.get(name) for name in _FIELDS}
     request = CreateResponse.model_validate(
         {
@@ -61,9 +61,12 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     made = stored.output[len(approved) :]
     samplings, output = await threads.run(partial(_output, made, opened), threads.Size.MEDIUM)
     usage = stored.response["usage"] or {}
-    # Items that were deleted from a conversation leave no trace but the length of the prompt.
+    # Deleted items of a conversation, and changed tools, show in the length of the prompt alone.
     if usage and _is_one_sampling(samplings, made) and usage["input_tokens"] != len(ids):
-        raise _incomplete()
+        raise _not_rendered(
+            "its prompt would be another one. Items of the earlier turns were deleted, or a tool or"
+            " the server has changed."
+        )
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
         samplings[0] |= {"cached_tokens": cached, "grammar": plan.grammar}
@@ -76,12 +79,8 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     }
 
 
-def _incomplete() -> InvalidRequest:
-    return InvalidRequest(
-        "The record cannot be rendered: the earlier turns of this response are not stored, or "
-        "not all of them.",
-        param="include",
-    )
+def _not_rendered(reason: str) -> InvalidRequest:
+    return InvalidRequest(f"The record cannot be rendered: {reason}", param="include")
 
 
 def _is_one_sampling(samplings: Sequence[dict[str, Any]], made: Iterable[StoredItem]) -> bool:

@@ -6,6 +6,9 @@ import pytest
 from openai.types.responses import Response
 
 from harmony.tokenizer import decode
+from server.generation import turn
+from server.generation.plan import TurnPlan
+from server.responses import stored_record
 from server.store.responses.base import Store
 from tests.server.routes.test_stored_responses import ANSWER, TOOL, OpenApp, create, get
 
@@ -112,3 +115,19 @@ async def test_no_record_is_rendered_without_items_that_were_deleted(
     for answer in refused:
         assert answer.status_code == 400
         assert "earlier turns" in answer.json()["error"]["message"]
+
+
+async def test_no_record_is_rendered_with_another_prompt(
+    open_app: OpenApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer version of the server may render a tool in another way."""
+
+    def longer(plan: TurnPlan) -> list[int]:
+        return [*turn.prompt(plan), 0]
+
+    monkeypatch.setattr(stored_record, "prompt", longer)
+    async with open_app(ANSWER) as app:
+        response = await create(app, tools=[TOOL])
+        answer = await get(app, response["id"], **{"include[]": "gpt_oss:record"})
+    assert answer.status_code == 400
+    assert "a tool or the server has changed" in answer.json()["error"]["message"]
