@@ -32,10 +32,10 @@ class Exchange:
     """What the last requests of one connection ran into, for the errors of calls.
 
     status: the status of the last message to the server, None if that was a success. received: the
-    bytes of all responses so far. too_large: whether a response was too long. forgotten: whether
-    the server does not know the session of the last message any more. gets: whether the connection
-    is a `GET`, as with SSE; with streamable HTTP a `GET` only offers to listen, which a server may
-    refuse.
+    bytes of all responses so far, except those to calls, which may run while tools are listed.
+    too_large: whether a response was too long. forgotten: whether the server does not know the
+    session of the last message any more. gets: whether the connection is a `GET`, as with SSE; with
+    streamable HTTP a `GET` only offers to listen, which a server may refuse.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,9 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(
             status_code=response.status_code,
             headers=response.headers,
-            stream=_LimitedStream(stream, self._exchange, limit, is_stream=is_stream),
+            stream=_LimitedStream(
+                stream, self._exchange, limit, is_stream=is_stream, is_call=_is_call(request)
+            ),
             extensions=response.extensions,
         )
 
@@ -129,10 +131,17 @@ class _LimitedStream(httpx2.AsyncByteStream):
     """
 
     def __init__(
-        self, inner: httpx2.AsyncByteStream, exchange: Exchange, limit: int, *, is_stream: bool
+        self,
+        inner: httpx2.AsyncByteStream,
+        exchange: Exchange,
+        limit: int,
+        *,
+        is_stream: bool,
+        is_call: bool,
     ) -> None:
         self._limit = limit
         self._is_stream = is_stream
+        self._is_call = is_call
         self._inner = inner
         self._exchange = exchange
 
@@ -141,7 +150,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
         values = ValueCounter(is_stream=self._is_stream)
         async for chunk in self._inner:
             size += len(chunk)
-            self._exchange.received += len(chunk)
+            self._exchange.received += 0 if self._is_call else len(chunk)
             lines += chunk.count(b"\n") + chunk.count(b"\r") if self._is_stream else 0
             if size > self._limit or lines > self._limit // BYTES_PER_LINE:
                 self._refuse(f"the response has more than {self._limit:,} bytes")
@@ -156,6 +165,11 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _is_call(request: httpx2.Request) -> bool:
+    """Whether a request calls a tool. With older protocols, tools are only listed before calls."""
+    return request.headers.get("mcp-method") == "tools/call"
 
 
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)

@@ -1,10 +1,12 @@
 """What one response of a server may hold."""
 
 import json
+from typing import Any
 
+import httpx2
 import pytest
 
-from server.tools.mcp.http import ValueCounter
+from server.tools.mcp.http import Exchange, ValueCounter, http_client
 
 VALUE = {"text": 'a "quoted" [{,\\', "b": [1, {"c": "\\"}]}
 TEXT = json.dumps(VALUE).encode()
@@ -65,3 +67,14 @@ class Measured(bytes):
     def __radd__(self, held: bytes) -> bytes:
         self.joined = len(held) + len(self)
         return held + bytes(self)
+
+
+async def test_results_of_calls_do_not_count_with_lists() -> None:
+    """Calls may run while the tools are listed on the same connection."""
+    exchange = Exchange()
+    server: Any = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 100))
+    async with http_client(lambda _: server, exchange, None, None) as client:
+        await client.post("http://server", headers={"mcp-method": "tools/list"})
+        await client.post("http://server", headers={"mcp-method": "tools/call"})
+        await client.post("http://server")
+    assert exchange.received == 200
