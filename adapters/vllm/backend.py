@@ -1,6 +1,7 @@
 """The `vllm` backend: vLLM's AsyncLLM in this process, with its engine in other processes."""
 
 import asyncio
+import logging
 import os
 import re
 import signal
@@ -51,6 +52,8 @@ from adapters.vllm.flags import python_names
 from adapters.vllm.outputs import OutputInbox, deliver_directly
 from adapters.vllm.ranks import rank_for
 from adapters.vllm.sampling import sampling_fields
+
+logger = logging.getLogger(__name__)
 
 _NAME = "vllm"
 _OTHER_SOURCES = {"download_dir", "load_format", "model_weights"}
@@ -129,8 +132,10 @@ class VLLMBackend:
 
     async def stop(self) -> None:
         engine, self._engine = self._engine, None
-        if self._statistics is not None:
-            self._statistics.cancel()
+        statistics, self._statistics = self._statistics, None
+        if statistics is not None:
+            statistics.cancel()
+            await asyncio.wait({statistics})
         if engine is None:
             return
         # vLLM does not report its end to waiting requests, which would wait for ever.
@@ -228,7 +233,10 @@ async def _log_statistics(engine: AsyncLLM) -> None:
     """Log the statistics periodically, as `vllm serve` does."""
     while True:
         await asyncio.sleep(envs.VLLM_LOG_STATS_INTERVAL)
-        await engine.do_log_stats()
+        try:
+            await engine.do_log_stats()
+        except Exception:
+            logger.exception("the statistics of vLLM could not be logged")
 
 
 def _max_requests(engine: AsyncLLM) -> int:

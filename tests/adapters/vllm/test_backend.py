@@ -52,19 +52,32 @@ async def test_more_logprobs_than_the_engine_computes_are_refused_by_name(
         await anext(chunks)
 
 
-async def test_statistics_are_logged_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statistics_are_logged_periodically_whatever_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     logged = asyncio.Semaphore(0)
 
     class Engine:
         async def do_log_stats(self) -> None:
             logged.release()
+            raise RuntimeError("no statistics")
 
     monkeypatch.setenv("VLLM_LOG_STATS_INTERVAL", "0.001")
     engine: Any = Engine()
     task = asyncio.create_task(_log_statistics(engine))
-    for _ in range(2):
-        await logged.acquire()
+    async with asyncio.timeout(5):
+        for _ in range(2):
+            await logged.acquire()
     task.cancel()
+
+
+async def test_no_statistics_are_logged_after_the_stop() -> None:
+    config: Any = SimpleNamespace()
+    engine: Any = SimpleNamespace()
+    backend = VLLMBackend(config)
+    backend._statistics = task = asyncio.create_task(_log_statistics(engine))
+    await backend.stop()
+    assert task.cancelled()
 
 
 def test_only_the_ranks_of_this_server_count() -> None:
