@@ -70,9 +70,6 @@ class Candidate(Protocol):
     @property
     def load(self) -> int: ...
 
-    @property
-    def available(self) -> bool: ...
-
 
 C = TypeVar("C", bound=Candidate)
 
@@ -260,7 +257,8 @@ class Pool:
         failure: BackendError | None = None
         faults = 0
         while untried and faults < _MAX_FAULTS:
-            member = choose(untried, request)
+            # Those that are down only where all are.
+            member = choose(_available(untried) or untried, request)
             untried.remove(member)
             sampled = False
             try:
@@ -376,18 +374,17 @@ def _is_fault(error: BackendError) -> bool:
     return isinstance(error, BackendFailed) and not isinstance(error, (Unreached, Mismatch))
 
 
-def choose(members: Sequence[C], request: GenerationRequest) -> C:
-    """The engine for a request, one of `members`; those that are down only where all are."""
-    able = _available(members) or members
+def choose(candidates: Sequence[C], request: GenerationRequest) -> C:
+    """The engine for a request."""
     key = request.affinity or request.request_id
-    ranked = sorted(able, key=lambda member: _weight(member.name, key))
-    least = min(member.load for member in able)
+    ranked = sorted(candidates, key=lambda candidate: _weight(candidate.name, key))
+    least = min(candidate.load for candidate in candidates)
     if request.affinity is not None and ranked[0].load <= least + _AFFINITY_SLACK:
         return ranked[0]
-    return min(ranked, key=lambda member: member.load)
+    return min(ranked, key=lambda candidate: candidate.load)
 
 
-def _available(members: Sequence[C]) -> list[C]:
+def _available(members: Sequence[Member]) -> list[Member]:
     return [member for member in members if member.available]
 
 

@@ -14,7 +14,6 @@ class Rank:
 
     index: int
     load: int
-    available: bool = True
 
     @property
     def name(self) -> str:
