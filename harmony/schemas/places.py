@@ -32,6 +32,19 @@ def root_type(schema: Mapping[str, Any]) -> str | None:
     return named if isinstance(named, str) and named in TYPES else None
 
 
+def for_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """`schema` of a value that is an object in any case, as the arguments of a call are.
+
+    If it names types, the result names `object` alone. None if `object` is not among them.
+    """
+    written = {word: value for word, value in schema.items() if word != "nullable"}
+    if "type" not in schema:
+        return written
+    named = schema["type"]
+    types = named if isinstance(named, list) else [named]
+    return written | {"type": "object"} if "object" in types else None
+
+
 def path_text(path: Path) -> str:
     """A path as text, such as `$` or `$.properties.a.anyOf[0]`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

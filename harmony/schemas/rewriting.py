@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harmony import pointers
+from harmony.schemas.keywords import unenforceable, without_effect
 from harmony.schemas.places import INNER_WORDS, SCHEMA_MAPS
 
 _COMBINING = ("$ref", "oneOf", "allOf")
@@ -23,10 +24,24 @@ def _drop_dialect(place: dict[str, Any]) -> None:
     place.pop("$id", None)
 
 
+def relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `schema` without the keywords that llguidance does not enforce as they are defined.
+
+    It permits all that `schema` permits, so what remains can be enforced.
+    """
+    return _rewritten(schema, _relax)
+
+
+def _relax(place: dict[str, Any]) -> None:
+    for word in unenforceable(place):
+        place.pop(word, None)
+
+
 def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` that llguidance understands.
 
-    References become URIs, the only form that it resolves. OpenAPI's `nullable`
+    References become URIs, the only form that it resolves. Keywords without effect are dropped: it
+    would refuse some, and read others otherwise. OpenAPI's `nullable`
     (https://spec.openapis.org/oas/v3.0.3#schema-object), which it does not know, becomes a type or
     an alternative; at the root, whose value is an object, it has no effect.
     """
@@ -34,6 +49,8 @@ def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _translate(place: dict[str, Any]) -> None:
+    for word in [*without_effect(place)]:
+        del place[word]
     if isinstance(reference := place.get("$ref"), str):
         place["$ref"] = pointers.canonical(reference)
     if place.pop("nullable", False) is True:

@@ -4,38 +4,30 @@ The rules are those of OpenAI's structured outputs
 (https://platform.openai.com/docs/guides/structured-outputs, "Supported schemas"): the root is an
 object, every object is closed and requires all its properties, sizes are bounded. What llguidance
 enforces beyond this subset (its docs/json_schema.md) is supported too. Unknown keywords are
-annotations, as in JSON Schema. The formats of dates are less strict than their definition: for
-llguidance, February has 29 days in every year.
+annotations, as in JSON Schema.
+
+Two keywords are enforced by llguidance otherwise than defined. The formats of dates are less
+strict: February has 29 days in every year. A `multipleOf` is more strict: it permits no negative
+number. So it is refused beside a bound, a constant or an enum that is negative.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harmony import pointers
-from harmony.schemas.places import TYPES, Path, Place, UnsupportedSchema, of_kind, places
+from harmony.schemas.keywords import FORMATS, inexact, without_effect
+from harmony.schemas.places import TYPES, Place, UnsupportedSchema, of_kind, places
 
 MAX_PROPERTIES = 5_000
 MAX_ENUM_VALUES = 1_000
 MAX_NAME_CHARACTERS = 120_000
-MAX_EXACT_INTEGER = 1 << 53
 
-FORMATS = (
-    *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
-    "uri",
-)
 _REFUSED = frozenset(
     {
         *("not", "if", "then", "else", "dependentRequired", "dependentSchemas", "dependencies"),
         *("contains", "minContains", "maxContains", "uniqueItems", "propertyNames"),
         *("unevaluatedItems", "unevaluatedProperties", "additionalItems"),
         *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$anchor"),
-    }
-)
-# llguidance compares these numbers as doubles.
-_VALUES = frozenset(
-    {
-        *("const", "enum", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
     }
 )
 _OBJECT_WORDS = frozenset({"required", "additionalProperties", "patternProperties"})
@@ -91,8 +83,9 @@ class _Sizes:
 
 def _check(place: Place) -> None:
     schema, path = place.schema, place.path
+    idle = {*without_effect(schema)}
     for word in schema:
-        if word in _REFUSED:
+        if word in _REFUSED and word not in idle:
             raise UnsupportedSchema((*path, word), f"'{word}' is not supported")
     types = _types(place)
     if "object" in types or "properties" in schema or _implies_object(schema):
@@ -104,25 +97,13 @@ def _check(place: Place) -> None:
         raise UnsupportedSchema((*path, "format"), f"supported formats are {named}")
     if not isinstance(schema.get("pattern", ""), str):
         raise UnsupportedSchema((*path, "pattern"), "expected a string")
-    for word in _VALUES & schema.keys():
-        _check_exact((*path, word), schema[word])
+    for word, reason in inexact(schema):
+        raise UnsupportedSchema((*path, word), reason)
 
 
 def _implies_object(schema: Mapping[str, Any]) -> bool:
     """Whether a schema without a type describes objects: of any keys, if it does not close them."""
     return "type" not in schema and not _OBJECT_WORDS.isdisjoint(schema)
-
-
-def _check_exact(path: Path, value: Any) -> None:
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, int) and abs(one) > MAX_EXACT_INTEGER:
-            raise UnsupportedSchema(path, f"{one} is beyond the integers that are exact, 2 ** 53")
-        if isinstance(one, Mapping):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
 
 
 def _types(place: Place) -> list[str]:

@@ -2,7 +2,7 @@
 
 A required constraint (a strict schema, the grammar of a custom tool) is enforced, or the request is
 refused with an error that names the field. An optional one (a schema that is not strict) is
-replaced by any JSON of its type where it cannot be enforced.
+replaced by any JSON of its type where it cannot be enforced; single keywords are dropped before.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,8 +27,10 @@ from harmony.grammar import (
 from harmony.schemas import (
     UnsupportedSchema,
     check_strict,
+    for_object,
     is_plain,
     is_wide,
+    relaxed,
     root_type,
     without_dialects,
 )
@@ -83,13 +85,16 @@ def input_constraint(tool: Tool, *, enforce_by_default: bool) -> BodyConstraint:
     """
     if tool.declared.kind == "custom":
         return _custom_input(tool)
-    parameters = tool.function.parameters or _NO_ARGUMENTS
+    parameters = tool.function.parameters
+    if parameters is None:
+        parameters = _NO_ARGUMENTS
     if tool.strict:
         named = f"function '{tool.function.name}'"
         return _strict(parameters, f"{tool.param}.parameters", named, "invalid_function_parameters")
-    if tool.strict is None and enforce_by_default:
-        return _optional({"type": "object", **parameters}, AnyObject())
-    return BodyConstraint(AnyObject())
+    schema = for_object(parameters) if tool.strict is None and enforce_by_default else None
+    if schema is None:
+        return BodyConstraint(AnyObject())
+    return _optional({"type": "object", **schema}, AnyObject())
 
 
 def hosted_constraint(call: CallableTool) -> BodyConstraint:
@@ -159,6 +164,7 @@ def _custom_input(tool: Tool) -> BodyConstraint:
 
 def _optional(schema: Mapping[str, Any], fallback: Body) -> BodyConstraint:
     """Uses no schema that is too wide: it would compile, but fail while the answer is sampled."""
+    schema = relaxed(schema)
     return BodyConstraint(fallback if is_wide(schema) else SchemaJson(schema), fallback=fallback)
 
 

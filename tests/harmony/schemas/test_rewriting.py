@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harmony.grammar import GrammarSpec, SchemaJson, answer_grammar
-from harmony.schemas import check_strict, for_llguidance, without_dialects
+from harmony.schemas import check_strict, for_llguidance, relaxed, without_dialects
 from harmony.tokenizer import encode
 from harmony.typescript import type_of
 from harmony.vocab import RETURN
@@ -235,3 +235,79 @@ def test_references_that_lead_to_no_schema_stay(reference: object) -> None:
 def test_a_property_may_be_named_nullable() -> None:
     schema = closed(nullable={"type": "boolean"})
     assert for_llguidance(schema) == schema
+
+
+IDLE = {
+    "unique": ({"type": "array", "items": {"type": "integer"}, "uniqueItems": False}, "[1,1]"),
+    "names": ({"type": "object", "propertyNames": {"type": "string"}}, '{"b":1}'),
+    "any names": ({"type": "object", "propertyNames": True}, '{"b":1}'),
+    "multiples of one": ({"type": "integer", "multipleOf": 1}, "-3"),
+    "nullable multiples of one": ({"type": ["integer", "null"], "multipleOf": 1.0}, "-3"),
+}
+
+
+@pytest.mark.parametrize(("inner", "text"), IDLE.values(), ids=IDLE)
+def test_keywords_without_effect_are_dropped(inner: dict[str, Any], text: str) -> None:
+    assert accepts(closed(a=inner), f'{{"a":{text}}}')
+    assert not accepts(closed(a=inner), '{"a":"b"}')
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"uniqueItems": True},
+        {"propertyNames": {"type": "integer"}},
+        {"propertyNames": False},
+        {"multipleOf": 1},
+        {"type": "number", "multipleOf": 1},
+        {"type": ["integer", "number"], "multipleOf": 1},
+        {"type": "integer", "multipleOf": True},
+        {"type": "integer", "multipleOf": 2},
+    ],
+    ids=json.dumps,
+)
+def test_keywords_with_an_effect_stay(schema: dict[str, Any]) -> None:
+    assert for_llguidance(schema) == schema
+
+
+BIG = 1234567890123456789
+RELAXED = {
+    "a large constant": ({"type": "integer", "const": BIG}, str(BIG)),
+    "a large integer in an enum": ({"type": "integer", "enum": [1, BIG]}, str(BIG)),
+    "large bounds": ({"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, "-3"),
+    "large fractions": ({"type": "number", "minimum": 0, "maximum": 1e300}, "1.5"),
+    "negative multiples": ({"type": "number", "multipleOf": 0.01}, "-1.25"),
+    "negative multiples in a range": (
+        {"type": "number", "multipleOf": 0.01, "minimum": -90, "maximum": 90},
+        "-1.25",
+    ),
+    "unique": ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, "[1,2]"),
+    "names": ({"type": "object", "propertyNames": {"maxLength": 3}}, '{"b":1}'),
+    "formats": ({"type": "string", "format": "password"}, '"b"'),
+}
+
+
+@pytest.mark.parametrize(("inner", "text"), RELAXED.values(), ids=RELAXED)
+def test_all_but_what_is_not_enforced_as_defined_is_enforced(
+    inner: dict[str, Any], text: str
+) -> None:
+    schema = closed(a=inner, b={"type": "integer", "maximum": 9})
+    before = json.dumps(schema)
+    assert accepts(relaxed(schema), f'{{"a":{text},"b":1}}')
+    assert not accepts(relaxed(schema), '{"a":true,"b":1}')
+    assert not accepts(relaxed(schema), f'{{"a":{text},"b":10}}')
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "multipleOf": 5, "minimum": 0},
+        {"type": "integer", "multipleOf": 5, "exclusiveMinimum": 0},
+        {"type": "string", "format": "date"},
+        {"enum": [1, "b", 2**53, None, True], "minimum": -(2**53)},
+    ],
+    ids=json.dumps,
+)
+def test_what_is_enforced_as_defined_stays(schema: dict[str, Any]) -> None:
+    assert relaxed(closed(a=schema)) == closed(a=schema)

@@ -56,6 +56,15 @@ SUPPORTED = {
     "properties by pattern": closed(
         a={"additionalProperties": False, "patternProperties": {"^x": {"type": "string"}}}
     ),
+    "keywords without effect": closed(
+        a={"type": "array", "items": {"type": "string"}, "uniqueItems": False},
+        b={"additionalProperties": False, "propertyNames": {"type": "string"}},
+        c={"type": "integer", "multipleOf": 1, "minimum": -1},
+    ),
+    "multiples that are not negative": closed(
+        a={"type": "integer", "multipleOf": 5, "minimum": 0, "exclusiveMaximum": 9},
+        b={"enum": [0, 5], "multipleOf": 5},
+    ),
     "required of no object": closed(a={"type": "string", "required": ["b"]}),
 }
 
@@ -100,6 +109,15 @@ UNSUPPORTED = {
     "$.properties.a.enum: expected": closed(a={"enum": "a"}),
     "$.properties.a.const: 9007199254740993 is": closed(a={"const": {"b": [2**53 + 1]}}),
     "$.properties.a.minimum: -9007199254740993": closed(a={"minimum": -(2**53) - 1}),
+    "$.properties.a.multipleOf: negative": closed(
+        a={"type": "number", "multipleOf": 0.01, "minimum": -90, "maximum": 90}
+    ),
+    "$.properties.b.multipleOf: negative": closed(b={"multipleOf": 5, "exclusiveMaximum": 0}),
+    "$.properties.c.multipleOf: negative": closed(c={"multipleOf": 5, "enum": [5, -5]}),
+    "$.properties.d.multipleOf: negative": closed(d={"multipleOf": 5, "const": -5}),
+    "$.properties.a.propertyNames: 'propertyNames' is not": closed(
+        a={"additionalProperties": False, "propertyNames": {"type": "string", "maxLength": 3}}
+    ),
     "$.properties.a.$ref: '#/$defs/b' leads to no": closed(a={"$ref": "#/$defs/b"}),
     "$.properties.a.$ref: 'http://x' leads to no": closed(a={"$ref": "http://x"}),
     "$.properties.a.$ref: '#/required/9' leads to no": closed(a={"$ref": "#/required/9"}),
