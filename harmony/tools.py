@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from harmony.literal import comment
 from harmony.messages import FunctionTool, ToolNamespace
+from harmony.schemas import for_object
 from harmony.typescript import type_of
 
 FUNCTIONS = "functions"
@@ -44,9 +45,9 @@ def _signature(tool: FunctionTool) -> str:
         return f"{comment(_FREEFORM)}type {tool.name} = (input: string) => any;"
     if tool.parameters is None:
         return f"type {tool.name} = () => any;"
-    # The arguments of a call are an object in any case. `for_llguidance` ignores the word as well.
-    parameters = {word: value for word, value in tool.parameters.items() if word != "nullable"}
-    return f"type {tool.name} = (_: {type_of(parameters)}) => any;"
+    parameters = for_object(tool.parameters)
+    written = type_of({"type": "object"} if parameters is None else parameters)
+    return f"type {tool.name} = (_: {written}) => any;"
 
 
 def _comments(text: str) -> str:

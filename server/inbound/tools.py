@@ -195,7 +195,8 @@ def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | Non
         function = FunctionTool(full_name, _with_grammar(description, grammar), freeform=True)
         declared = DeclaredTool(to, name, "custom", namespace)
         return Tool(declared, function, None, where, grammar)
-    parameters = optional_mapping(item.get("parameters"), f"{where}.parameters")
+    # An empty schema is meant as an empty list of parameters, not as any arguments.
+    parameters = optional_mapping(item.get("parameters"), f"{where}.parameters") or None
     strict = optional_boolean(item.get("strict"), f"{where}.strict")
     function = FunctionTool(full_name, description, parameters)
     return Tool(DeclaredTool(to, name, "function", namespace), function, strict, where)

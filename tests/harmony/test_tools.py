@@ -50,6 +50,12 @@ def test_the_parameters_as_a_whole_are_never_null() -> None:
     )
 
 
+@pytest.mark.parametrize("named", [["object", "null"], ["string", "object"], "string", []])
+def test_the_parameters_as_a_whole_are_an_object(named: Any) -> None:
+    written = declared(FunctionTool("f", None, {"type": named}))
+    assert written == "type f = (_: {\n}) => any;\n"
+
+
 def test_a_description_is_a_comment_on_every_line() -> None:
     assert (
         declared(FunctionTool("f", "One.\r\nTwo.\n")) == "// One.\n// Two.\ntype f = () => any;\n"

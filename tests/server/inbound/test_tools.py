@@ -35,6 +35,12 @@ def test_a_function_is_declared() -> None:
     assert tool.strict is True
 
 
+@pytest.mark.parametrize("parameters", [None, {}])
+def test_a_function_may_have_no_parameters(parameters: Any) -> None:
+    (tool,) = read_tools([WEATHER | {"parameters": parameters}]).served
+    assert tool.function.parameters is None
+
+
 def test_nested_and_flat_tools_are_the_same() -> None:
     nested = {key: value for key, value in WEATHER.items() if key != "type"}
     (chat,) = read_tools([{"type": "function", "function": nested}]).served
