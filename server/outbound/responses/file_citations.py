@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import islice
 from typing import Any
 
 from server.tools.base import CreatedFile
@@ -10,13 +11,17 @@ SCHEME = "sandbox:"
 """The scheme of the links to files that the model writes, such as `sandbox:/mnt/data/a.csv`."""
 _END = re.compile(r"(?![\w\-/%~+]|\.\w)")
 """What follows a whole path: no character of a longer one, such as that of `a.csv.gz`."""
+_MOST_LOOKUPS = 50_000
+"""How often a path is looked up in one text, which takes some 20 ms. Answers may have thousands of
+links, and files whose paths have a thousand lengths."""
 
 
 def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, Any]]:
     """An annotation for each file, in the order of the text.
 
     Its range is the first link to the file, without the brackets around it; the end of the text
-    where there is no link. Of several versions of a file the last one is cited.
+    where there is no link, or only one after very many others. Of several versions of a file the
+    last one is cited.
     """
     latest = {file.path: file for file in files}
     links = _first_links(text, latest)
@@ -29,16 +34,13 @@ def _first_links(text: str, paths: Collection[str]) -> dict[str, tuple[int, int]
     """The start and the end of the first link to each path that has one."""
     lengths = sorted({len(path) for path in paths})
     found: dict[str, tuple[int, int]] = {}
-    before, *links = text.split(SCHEME)
-    start = len(before)
-    for link in links:
-        for length in lengths:
-            if length > len(link):
-                break
-            path, end = link[:length], start + len(SCHEME) + length
+    most = _MOST_LOOKUPS // max(len(lengths), 1)
+    for link in islice(re.finditer(SCHEME, text), most):
+        start, begin = link.span()
+        for end in (begin + length for length in lengths):
+            path = text[begin:end]
             if path in paths and path not in found and _END.match(text, end):
                 found[path] = (start, end)
-        start += len(SCHEME) + len(link)
     return found
 
 

@@ -43,19 +43,20 @@ def test_the_first_link_to_each_file_is_cited_in_the_order_of_the_text() -> None
     assert ranges == [("/b", 0, 10), ("/a", 11, 21), ("/a b", 11, 23), ("/d", end, end)]
 
 
-class CountedPaths(list[str]):
-    """Counts how often a path is looked for."""
-
-    lookups = 0
-
-    def __contains__(self, path: object) -> bool:
-        self.lookups += 1
-        return super().__contains__(path)
+def test_the_path_of_a_file_may_have_the_scheme_of_links() -> None:
+    path = "/mnt/data/sandbox:/a"
+    (citation,) = file_citations(f"sandbox:{path}", [file_at(path)])
+    assert (citation["start_index"], citation["end_index"]) == (0, len(path) + 8)
 
 
-@pytest.mark.parametrize("link", ["Done.", "sandbox:", "sandbox:/x ", f"sandbox:/{'x' * 90}"])
-def test_no_more_paths_are_looked_for_than_there_are_characters(link: str) -> None:
+def test_no_link_to_a_file_goes_beyond_the_end_of_the_text() -> None:
+    text = "sandbox:/a"
+    links = module._first_links(text, ["/a", "/long"])
+    assert links == {"/a": (0, len(text))}
+
+
+def test_links_after_very_many_others_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer may have a thousand files, with long names, and thousands of links."""
-    text, paths = link * 50, CountedPaths("/" + "a" * size for size in range(1000))
-    assert module._first_links(text, paths) == {}
-    assert paths.lookups <= text.count(module.SCHEME) * len(link)
+    monkeypatch.setattr(module, "_MOST_LOOKUPS", 6)
+    paths = ["/a", "/ab", "/abc"]
+    assert module._first_links("sandbox:/x sandbox:/a sandbox:/ab", paths) == {"/a": (11, 21)}
