@@ -114,13 +114,6 @@ async def test_completions_are_listed_by_model_and_all_of_their_metadata(store: 
     assert await listed(store, after("a"), metadata={"k": "1"}) == ["b"]
 
 
-async def test_a_list_may_be_filtered_by_many_labels(store: Store) -> None:
-    labels = {str(number): "x" for number in range(1200)}
-    await store.chat_completions.put(stored("a", metadata={"0": "x"}))
-    await store.chat_completions.put(stored("b", metadata=labels))
-    assert await listed(store, metadata=labels) == ["b"]
-
-
 async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
     for name in "ab":
         await store.chat_completions.put(stored(name, metadata={"k": "1"}))
