@@ -2,7 +2,7 @@
 
 harmony's system message holds the model's settings. Clients' system and developer messages become
 harmony's developer messages. Those at the start are one message, with the instructions, the tools
-and the response formats. Later ones keep their places.
+and the response formats. Later ones keep their places, and so do notes of the server.
 """
 
 from collections.abc import Iterable

@@ -315,8 +315,9 @@ def _is_user(item: Item) -> bool:
 
 
 def _is_call(item: Item) -> bool:
-    kinds = (*CALLS, *hosted_items.CALLS, hosted_items.APPROVAL_REQUEST)
-    return item["type"] in kinds
+    """Also for a note about another server's call."""
+    kind: str = item["of"] if item["type"] == unsupported_items.NOTE else item["type"]
+    return kind.endswith("_call") or kind == hosted_items.APPROVAL_REQUEST
 
 
 def _read(item: Item, where: str, *, before_call: bool) -> Message | None:
@@ -328,6 +329,9 @@ def _read(item: Item, where: str, *, before_call: bool) -> Message | None:
         case "compaction":
             # Its message comes from its seal, never from its fields.
             return None
+        case unsupported_items.NOTE:
+            # A plain text: as `DeveloperContent` it would be one of the instructions.
+            return Message(Author(Role.DEVELOPER), item["text"])
         case _:
             return _call(item, where)
 

@@ -17,6 +17,9 @@ from server.replay.tool_names import called_name
 from server.schemas.fields import array, mapping, optional_string, string
 from server.store.items import Item
 
+NOTE = "note"
+"""The type of an item that replaces one of the type `of`. No client can send it."""
+
 _Reader = Callable[[Item, str], list[Item]]
 
 
@@ -98,8 +101,8 @@ def _computer_output(item: Item, param: str) -> list[Item]:
 
 
 def _note(item: Item) -> Item:
-    text = f"[{item['type']} left out: this model cannot be shown it]"
-    return {"type": "message", "role": "developer", "content": text}
+    kind = item["type"]
+    return {"type": NOTE, "of": kind, "text": f"[{kind} left out: this model cannot be shown it]"}
 
 
 def _function_call(call_id: str, name: str, arguments: Any) -> Item:

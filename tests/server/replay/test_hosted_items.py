@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harmony.messages import Author, Channel, Conversation, DeveloperContent, Message, Role
+from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.render import render
 from harmony.tokenizer import decode
 from server.errors import InvalidRequest
@@ -84,7 +84,7 @@ def read(value: list[Any], enabled: Any = WITH_CODE, **known: StoredItem) -> lis
 
 def note(kind: str) -> Message:
     text = f"[{kind} left out: this model cannot be shown it]"
-    return Message(Author(Role.DEVELOPER), DeveloperContent(text))
+    return Message(Author(Role.DEVELOPER), text)
 
 
 @pytest.mark.parametrize("stored", KNOWN.values(), ids=KNOWN)

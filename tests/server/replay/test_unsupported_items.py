@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from harmony.messages import Author, Channel, DeveloperContent, Message, Role
+from harmony.messages import Author, Channel, Message, Role, SystemContent
 from server.errors import InvalidRequest
 from server.replay import items, unsupported_items
+from server.replay.conversation import conversation, developer
 
 SHELL = {
     "type": "shell_call",
@@ -116,7 +117,31 @@ def test_a_message_before_an_unsupported_call_is_commentary() -> None:
 def test_a_note_replaces_what_another_server_ran(kind: str) -> None:
     _, note = read({"role": "user", "content": "hi"}, {"type": kind, "id": "x_1"})
     text = f"[{kind} left out: this model cannot be shown it]"
-    assert note == Message(Author(Role.DEVELOPER), DeveloperContent(text))
+    assert note == Message(Author(Role.DEVELOPER), text)
+
+
+def test_a_note_at_the_start_is_none_of_the_instructions() -> None:
+    messages = read({"type": "web_search_call"}, {"role": "user", "content": "hi"})
+    whole = conversation(SystemContent(), messages, instructions="Be kind.")
+    assert whole.messages[1:] == (developer("Be kind."), *messages)
+
+
+FOREIGN_CALLS = sorted(
+    kind for kind in unsupported_items.REPLACED_BY_NOTE if kind.endswith("_call")
+)
+
+
+@pytest.mark.parametrize("kind", [*FOREIGN_CALLS, "mcp_approval_request"])
+def test_a_message_before_another_servers_call_is_commentary(kind: str) -> None:
+    said = [{"role": "assistant", "content": text} for text in ("Let me see.", "Done.")]
+    preamble, _, final = read(said[0], {"type": kind}, said[1])
+    assert (preamble.channel, final.channel) == (Channel.COMMENTARY, Channel.FINAL)
+
+
+@pytest.mark.parametrize("kind", ["mcp_list_tools", "tool_search_output"])
+def test_a_message_before_what_is_no_call_is_final(kind: str) -> None:
+    message, _ = read({"role": "assistant", "content": "Done."}, {"type": kind})
+    assert message.channel is Channel.FINAL
 
 
 @pytest.mark.parametrize(
