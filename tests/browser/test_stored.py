@@ -157,6 +157,81 @@ def test_what_programs_send_along_is_no_question(open_page: Any, fresh: Server) 
     expect(page.get_by_text("assistant: Old answer")).to_be_visible()
 
 
+def items(prefix: str, count: int) -> list[dict[str, str]]:
+    """Questions with their answers."""
+    roles = ("user", "assistant")
+    return [{"role": roles[n % 2], "content": f"{prefix} {n}"} for n in range(count)]
+
+
+def test_the_newest_items_of_a_long_conversation_are_shown(open_page: Any, fresh: Server) -> None:
+    conversation = fresh.post("/v1/conversations", {"items": items("Item", 20)})["id"]
+    for part in range(50):
+        body = {"items": items(f"Part {part} item", 20)}
+        fresh.post(f"/v1/conversations/{conversation}/items", body)
+    page = open_page(fresh.url)
+    open_list(page)
+    page.locator(".on-server .chat-link").click()
+    expect(page.locator(".typed")).to_have_count(500)
+    expect(page.locator(".typed").first).to_have_text("Part 0 item 0")
+    hint = page.get_by_text("Earlier items are not shown")
+    expect(hint).to_have_count(1)
+    ask(page, "The newest")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.reload()
+    expect(page.locator(".typed").last).to_have_text("The newest")
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_the_newest_turns_of_a_chain_have_their_questions(open_page: Any, fresh: Server) -> None:
+    first = fresh.post("/v1/responses", {"input": items("Item", 1101)})["id"]
+    body = {"input": "The second", "previous_response_id": first}
+    second = fresh.post("/v1/responses", body)["id"]
+    fresh.post("/v1/responses", {"input": "The third", "previous_response_id": second})
+    page = open_page(fresh.url)
+    open_list(page)
+    page.get_by_role("button", name="The third", exact=True).click()
+    expect(page.locator(".typed")).to_have_text(["Item 1100", "The second", "The third"])
+    expect(page.locator(".answer strong")).to_have_count(3)
+    turns = page.locator(".turn")
+    expect(turns.first).to_contain_text("Earlier items are not shown")
+    # Sent again, it would lack what is not shown.
+    expect(turns.first.get_by_role("button", name="Try again")).to_have_count(0)
+    expect(turns.last.get_by_role("button", name="Try again")).to_have_count(1)
+
+
+def test_a_chain_shows_answers_whose_questions_are_too_far_back(
+    open_page: Any, fresh: Server
+) -> None:
+    first = fresh.post("/v1/responses", {"input": "The first"})["id"]
+    body = {"input": items("Item", 1101), "previous_response_id": first}
+    fresh.post("/v1/responses", body)
+    page = open_page(fresh.url)
+    open_list(page)
+    page.locator(".on-server .chat-link").click()
+    expect(page.locator(".answer strong")).to_have_count(2)
+    expect(page.locator(".typed:visible")).to_have_text(["Item 1100"])
+    expect(page.get_by_text("Earlier items are not shown")).to_have_count(2)
+
+
+def test_a_response_without_output_has_its_own_question(open_page: Any, fresh: Server) -> None:
+    first = fresh.post("/v1/responses", {"input": "The first"})["id"]
+    page = open_page(fresh.url)
+    empty = {**json.loads(fresh.get(f"/v1/responses/{first}")), "status": "failed", "output": []}
+    second = fresh.post("/v1/responses", {"input": "The second", "previous_response_id": first})
+    page.route(f"**/v1/responses/{first}", lambda route: route.fulfill(json=empty))
+    path = f"**/v1/responses/{second['id']}/input_items?*"
+
+    def without_output(route: Any) -> None:
+        answer = route.fetch()
+        data = [item for item in answer.json()["data"] if item.get("role") == "user"]
+        route.fulfill(json={**answer.json(), "data": data})
+
+    page.route(path, without_output)
+    open_list(page)
+    page.locator(".on-server .chat-link").first.click()
+    expect(page.locator(".typed")).to_have_text(["The first", "The second"])
+
+
 def test_another_key_does_not_see_the_list_of_the_first(open_page: Any) -> None:
     with running("--store", "memory", "--api-key", "one", "--api-key", "two") as server:
         items = [{"role": "user", "content": "Of one"}]

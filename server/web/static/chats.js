@@ -8,12 +8,13 @@
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
  *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
- *   unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean,
+ *   unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean, cut?: boolean,
  * }} Turn
  * `output` is that of an answer that the server does not store, `status` how an answer ended.
  * `unseen` has the ids of earlier turns whose input is sent again: the server has it not. `refused`: the
  * server does not accept the input. `gone`: it no longer has the response before. `shortened`: the
  * browser stores only the beginning of the input.
+ * `cut`: the page has read only the end of the input, or nothing of it.
  * @typedef {{
  *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
  *   conversation?: string,

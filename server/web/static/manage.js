@@ -57,7 +57,7 @@ async function exchanges(chat) {
 async function exchange(turn) {
   const { input, error } = turn;
   const output = turn.output ?? (await outputOf(turn));
-  const notes = [...(turn.shortened ? [TEXT.shortened] : []), ...(output ? [] : [TEXT.expired])];
+  const notes = [...(turn.cut ? [TEXT.earlierLeft] : []), ...(turn.shortened ? [TEXT.shortened] : []), ...(output ? [] : [TEXT.expired])];
   return { input, output: output ?? [], ...(error && { error }), ...(notes.length && { notes }) };
 }
 

@@ -66,7 +66,8 @@ async function ofConversation(id) {
   /** @type {Turn[]} */
   const turns = [];
   let answered = true;
-  for (const item of await allItems(`v1/conversations/${id}/items`)) {
+  const { items, isCut } = await newestItems(`v1/conversations/${id}/items`);
+  for (const item of items) {
     const typed = isTyped(item);
     if (typed && answered) turns.push({ ...turn(turns, `${id}-${turns.length}`), output: [] });
     if (!turns.length) turns.push({ ...turn(turns, `${id}-0`), output: [] });
@@ -74,6 +75,7 @@ async function ofConversation(id) {
     (typed ? last.input : last.output).push(typed ? withoutId(item) : item);
     answered = !typed;
   }
+  if (isCut && turns.length) turns[0].cut = true;
   return turns;
 }
 
@@ -104,22 +106,37 @@ async function isDoneOnServer(turn) {
 /** The turns of the responses up to `id`. @param {string} id */
 async function ofChain(id) {
   const responses = await chain(id);
-  const items = await allItems(`v1/responses/${id}/input_items`);
+  const { items, isCut } = await newestItems(`v1/responses/${id}/input_items`);
+  const places = new Map(items.map((item, place) => [item.id, place]));
   /** @type {Turn[]} */
   const turns = [];
-  let at = 0;
+  /** @type {number | null} */
+  let start = isCut ? null : 0; // of the input; null where it was not read
   for (const [index, response] of responses.entries()) {
-    const made = new Set(response.output.map((/** @type {any} */ item) => item.id));
-    // Without output, only its own list says where its input ends.
-    const end = made.size || response.id === id ? items.length : (await allItems(`v1/responses/${response.id}/input_items`)).length;
-    const input = [];
-    for (; at < end && !made.has(items[at].id); at += 1) input.push(withoutId(items[at]));
-    while (at < items.length && made.has(items[at].id)) at += 1;
+    const end = { from: items.length, to: items.length };
+    const output = response.id === id ? end : await outputAmong(places, response, isCut);
+    const input = items.slice(start ?? 0, output?.from ?? 0).map(withoutId);
     const previous = index ? responses[index - 1].id : undefined;
     const request = requestOf(response, input, previous);
-    turns.push({ ...turn(turns, `${response.id}-turn`), input, request, response: response.id });
+    const cut = start === null;
+    turns.push({ ...turn(turns, `${response.id}-turn`), input, request, response: response.id, ...(cut && { cut }) });
+    start = output?.to ?? start;
   }
   return turns;
+}
+
+/**
+ * Where the output of a response begins and ends; null where it was not read.
+ * @param {Map<string, number>} places of the items that were read @param {any} response @param {boolean} isCut
+ */
+async function outputAmong(places, response, isCut) {
+  const made = response.output.flatMap((/** @type {any} */ item) => places.get(item.id) ?? []);
+  if (made.length) return { from: made[0], to: made[made.length - 1] + 1 };
+  if (isCut && response.output.length) return null;
+  // Without output, it is after the input, of which its own list has the last item.
+  const { last_id: last } = await json(`v1/responses/${response.id}/input_items?order=desc&limit=1`);
+  const place = places.get(last);
+  return place === undefined ? null : { from: place + 1, to: place + 1 };
 }
 
 /** The responses that lead to `id`, the oldest first. @param {string} id */
@@ -136,18 +153,24 @@ async function chain(id) {
   return found;
 }
 
-/** @param {string} path @returns {Promise<any[]>} the oldest first */
-async function allItems(path) {
+/**
+ * The newest items of a list, in the order of the chat, and whether there are older ones.
+ * @param {string} path @returns {Promise<{items: any[], isCut: boolean}>}
+ */
+async function newestItems(path) {
+  /** @type {any[]} */
   const found = [];
+  let isCut = false;
   let after = "";
   for (let page = 0; page < MOST_ITEM_PAGES; page += 1) {
     const query = after ? `&after=${encodeURIComponent(after)}` : "";
-    const { data, has_more: more, last_id: last } = await json(`${path}?order=asc&limit=100${query}`);
+    const { data, has_more: more, last_id: last } = await json(`${path}?order=desc&limit=100${query}`);
     found.push(...data);
+    isCut = more;
     if (!more) break;
     after = last;
   }
-  return found;
+  return { items: found.reverse(), isCut };
 }
 
 /** Whether a person or a program wrote the item, not the model. @param {any} item */

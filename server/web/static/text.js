@@ -88,6 +88,7 @@ export const TEXT = {
   kept: "What you typed is still here.",
   leftOut: "The model does not get this message.",
   withoutEarlier: "Send without the earlier turns",
+  earlierLeft: "Earlier items are not shown: the page reads the newest 1,000 of a chat.",
   shortened: "This is only the beginning: of a message that is this long, the browser stores no more.",
   dropped: (/** @type {number} */ n) =>
     `The browser's storage is full: ${n === 1 ? "the oldest chat was" : `the ${n} oldest chats were`} dropped from the list. “On the server” has what the server stores of them.`,

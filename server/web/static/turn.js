@@ -78,8 +78,10 @@ function placeTurn(view, turn, running) {
   const text = store.textOf(turn.input.slice(from));
   const asked = question(text, (changed) => view.begin([{ role: "user", content: changed }], turn.parent));
   const title = h("h2", { class: "sr-only" }, `${TEXT.you}: ${text.slice(0, 80)}`);
-  const hint = turn.shortened ? h("p", { class: "hint" }, TEXT.shortened) : null;
-  const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, hint, answer.element);
+  asked.element.hidden = Boolean(turn.cut) && !text;
+  const notes = [...(turn.cut ? [TEXT.earlierLeft] : []), ...(turn.shortened ? [TEXT.shortened] : [])];
+  const hints = notes.map((note) => h("p", { class: "hint" }, note));
+  const element = h("article", { class: "turn", id: turn.id }, title, earlier(turn.input.slice(0, from)), asked.element, ...hints, answer.element);
   const copy = copyButton(() => answer.markdown, answer.items, { "aria-label": TEXT.copyAnswer });
   element.append(tools(view, turn, asked.edit, copy));
   view.turns.append(element);
@@ -101,7 +103,7 @@ function tools(view, turn, edit, copy) {
     row.append(button(text, action, { class: "quiet" }));
   // A conversation of the server goes on at its end only.
   const branches = !view.chat.conversation;
-  const whole = !turn.shortened;
+  const whole = !turn.shortened && !turn.cut;
   if (branches && whole && store.isText(turn.input)) add(TEXT.edit, edit);
   const again = (/** @type {Event} */ event) => {
     // A second click would be one on the turn that the first has begun.
