@@ -71,10 +71,10 @@ def read_messages(
             case "user":
                 messages.append(_user(message, where))
             case "assistant":
-                output = list(_assistant(message, where, before_call[index]))
-                reasoning = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
+                output = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
+                output += _output(message, where, before_call[index], reasoned=bool(output))
                 sampled = _sampled(message, messages_up_to_call)
-                turn = restore_turn([*reasoning, *output], sampled, json_content=json_content)
+                turn = restore_turn(output, sampled, json_content=json_content)
                 recipients |= _recipients(message, turn)
                 messages.extend(turn)
             case "tool" | "function":
@@ -121,11 +121,16 @@ def _is_user_name(name: str) -> bool:
     return in_header and len(name) <= _MAX_USER_NAME
 
 
-def _assistant(message: dict[str, Any], where: str, before_call: bool) -> Iterator[Message]:
-    """The text, then the calls: the order in which the model samples them."""
+def _output(
+    message: dict[str, Any], where: str, before_call: bool, *, reasoned: bool
+) -> Iterator[Message]:
+    """The text, then the calls: the order in which the model samples them.
+
+    An answer that was cut off in its reasoning has an empty text, and is not one that ended.
+    """
     calls = list(_calls(message, where))
     text = _text(message, where)
-    if text or (text is not None and not calls):
+    if text or (text is not None and not calls and not reasoned):
         channel = Channel.COMMENTARY if before_call else Channel.FINAL
         yield Message(Author(Role.ASSISTANT), text, channel)
     yield from calls

@@ -209,6 +209,11 @@ def test_an_answer_or_a_message_may_be_empty() -> None:
     assert read_messages([assistant(reasoning="Cut off")]) == [analysis("Cut off")]
 
 
+def test_an_answer_that_was_cut_off_in_its_reasoning_stays_unfinished() -> None:
+    read = read_messages([assistant(content="", reasoning="This is a"), USER])
+    assert read == [analysis("This is a"), Message(Author(Role.USER), "hi")]
+
+
 @pytest.mark.parametrize(
     ("messages", "param"),
     [
