@@ -1,5 +1,6 @@
 """Prompts that are too long."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,15 +12,24 @@ from server.generation.truncation import render_within
 DEVELOPER = Message(Author(Role.DEVELOPER), DeveloperContent("Be kind."))
 
 
+def asks(name: str) -> Message:
+    return Message(Author(Role.USER), f"ask {name}")
+
+
 def turn(name: str, calls: int = 0) -> list[Message]:
-    assistant = Author(Role.ASSISTANT)
-    call = Message(assistant, "{}", Channel.COMMENTARY, "functions.f", "json")
-    result = Message(Author(Role.TOOL, "functions.f"), "ok", Channel.COMMENTARY, "assistant")
     return [
-        Message(Author(Role.USER), f"ask {name}"),
-        *[call, result] * calls,
-        Message(assistant, f"said {name}", Channel.FINAL),
+        asks(name),
+        *[call("f"), result("f")] * calls,
+        Message(Author(Role.ASSISTANT), f"said {name}", Channel.FINAL),
     ]
+
+
+def call(name: str) -> Message:
+    return Message(Author(Role.ASSISTANT), "{}", Channel.COMMENTARY, f"functions.{name}", "json")
+
+
+def result(name: str) -> Message:
+    return Message(Author(Role.TOOL, f"functions.{name}"), "ok", Channel.COMMENTARY, "assistant")
 
 
 def talk(*turns: list[Message]) -> Conversation:
@@ -35,6 +45,28 @@ def test_the_oldest_turns_go_first_and_the_instructions_stay() -> None:
     a, b, c = turn("a", 2), turn("b", 1), turn("c")
     assert render_within(talk(a, b, c), len(render(talk(b, c)))) == render(talk(b, c))
     assert render_within(talk(a, b, c), len(render(talk(b, c))) - 1) == render(talk(c))
+
+
+@pytest.mark.parametrize(
+    "together",
+    [
+        [asks("b"), call("f"), asks("c"), result("f")],
+        [asks("b"), call("f"), call("g"), result("f"), asks("c"), result("g")],
+        [asks("b"), call("f"), asks("c"), call("f"), asks("d"), result("f"), result("f")],
+    ],
+    ids=["one", "parallel", "nested"],
+)
+def test_a_call_and_its_result_are_dropped_together(together: list[Message]) -> None:
+    whole = talk(turn("a"), together, turn("z"))
+    assert render_within(whole, len(render(whole)) - 1) == render(talk(together, turn("z")))
+    assert render_within(whole, len(render(talk(together))) - 1) == render(talk(turn("z")))
+
+
+@pytest.mark.parametrize("later", [[], [call("f"), result("f")]], ids=["none", "of another call"])
+def test_a_call_without_a_result_awaits_none(later: list[Message]) -> None:
+    last = [asks("c"), *later, *turn("d")]
+    whole = talk([asks("b"), call("f")], last)
+    assert render_within(whole, len(render(whole)) - 1) == render(talk(last))
 
 
 def test_the_last_turn_stays_though_it_is_too_long() -> None:
