@@ -3,11 +3,11 @@
 Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from server.inbound.tools import OpenedTool, Tools, shortened
-from server.replay.tool_names import recipient
 from server.schemas.fields import (
     array,
     declaration,
@@ -20,6 +20,9 @@ from server.schemas.fields import (
 
 _NAMED = ("function", "custom")
 _FAMILIES = ("web_search",)
+
+_Names = Mapping[tuple[str, str | None, str], str]
+"""The recipients of the client's tools, by kind, namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     kind = string(value.get("type"), f"{param}.type")
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    named, echo = _tool(value, kind, tools, tools.recipients, param)
+    named, echo = _tool(value, kind, tools, _names(tools), param)
     if named:
         return ToolChoice("required", named, echo)
     raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
@@ -76,11 +79,11 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
     allowed: set[str] = set()
     echoes: list[dict[str, Any]] = []
-    recipients = tools.recipients
+    names = _names(tools)
     for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
         where = f"{param}.tools.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
-        named, echo = _tool(item, kind, tools, recipients, where)
+        named, echo = _tool(item, kind, tools, names, where)
         if named:
             allowed |= named
             echoes.append(echo)
@@ -95,30 +98,40 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
 
 
 def _tool(
-    value: dict[str, Any], kind: str, tools: Tools, recipients: frozenset[str], param: str
+    value: dict[str, Any], kind: str, tools: Tools, names: _Names, param: str
 ) -> tuple[frozenset[str], dict[str, Any]]:
     """The recipients of the tool that an entry names, and its echo.
 
     There are no recipients if it names a hosted tool that the request does not have.
     """
     if kind in _NAMED:
-        return _named(value, kind, recipients, param)
+        return _named(value, kind, names, param)
     known = ("type", "server_label", "name")
     echo: dict[str, Any] = {name: value[name] for name in known if name in value}
     return _hosted(value, kind, tools, param), echo
 
 
+def _names(tools: Tools) -> _Names:
+    names: dict[tuple[str, str | None, str], str] = {}
+    for tool in tools.served:
+        declared = tool.declared
+        # Chat has no namespaces: there, a call comes back with the full name.
+        names[declared.kind, None, tool.function.name] = declared.recipient
+        names[declared.kind, declared.namespace, declared.name] = declared.recipient
+    return names
+
+
 def _named(
-    value: dict[str, Any], kind: str, recipients: frozenset[str], param: str
+    value: dict[str, Any], kind: str, names: _Names, param: str
 ) -> tuple[frozenset[str], dict[str, Any]]:
     if kind in value:
         param = f"{param}.{kind}"
         value = mapping(value[kind], param)
     name = label(value.get("name"), f"{param}.name")
     namespace = optional_string(value.get("namespace"), f"{param}.namespace")
-    to = recipient(name, namespace)
-    if to not in recipients:
-        raise invalid(f"{param}.name", f"the request has no tool named '{name}'")
+    to = names.get((kind, namespace, name))
+    if to is None:
+        raise invalid(f"{param}.name", f"the request has no {kind} tool named '{name}'")
     echo = {"type": kind, "name": name}
     return frozenset({to}), echo if namespace is None else echo | {"namespace": namespace}
 

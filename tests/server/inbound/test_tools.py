@@ -154,7 +154,13 @@ def test_an_error_names_the_bad_field(tools: Any, param: str) -> None:
 
 
 TOOLS = read_tools(
-    [WEATHER, CUSTOM, {"type": "namespace", "name": "n", "tools": [WEATHER]}, {"type": "mcp"}]
+    [
+        WEATHER,
+        CUSTOM,
+        WEATHER | {"name": "x__y"},
+        {"type": "namespace", "name": "n", "tools": [WEATHER]},
+        {"type": "mcp"},
+    ]
 )
 
 
@@ -175,6 +181,10 @@ TOOLS = read_tools(
         ),
         (
             {"type": "function", "name": "weather", "namespace": "n"},
+            ToolChoice("required", frozenset({"functions.n__weather"})),
+        ),
+        (
+            {"type": "function", "function": {"name": "n__weather"}},
             ToolChoice("required", frozenset({"functions.n__weather"})),
         ),
         (
@@ -213,6 +223,10 @@ def test_a_tool_choice_is_read(value: Any, choice: ToolChoice) -> None:
         ({"type": "web_search_preview"}, "tool_choice.type"),
         ({"type": "function", "name": "other"}, "tool_choice.name"),
         ({"type": "function", "function": {"name": "other"}}, "tool_choice.function.name"),
+        ({"type": "custom", "name": "weather"}, "tool_choice.name"),
+        ({"type": "function", "name": "sql"}, "tool_choice.name"),
+        ({"type": "function", "name": "sql", "namespace": "n"}, "tool_choice.name"),
+        ({"type": "function", "name": "y", "namespace": "x"}, "tool_choice.name"),
         ({"type": "allowed_tools", "mode": "never", "tools": []}, "tool_choice.mode"),
         ({"type": "allowed_tools", "mode": "required", "tools": []}, "tool_choice.tools"),
         (
