@@ -5,7 +5,8 @@ freeform tools. They are declared as `type name = (input: string) => any;` under
 that the input is not JSON.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from harmony.literal import comment
 from harmony.messages import FunctionTool, ToolNamespace
@@ -22,6 +23,21 @@ def section(namespaces: Iterable[ToolNamespace]) -> str:
     """`# Tools` and the declarations of all namespaces, sorted by name."""
     ordered = sorted(namespaces, key=lambda namespace: namespace.name)
     return "\n\n".join(["# Tools", *map(_namespace, ordered)])
+
+
+def about_all(
+    tools: Sequence[FunctionTool], prefix: str, description: str | None
+) -> tuple[FunctionTool, ...]:
+    """`tools`, whose names begin with `prefix`, with a description of all of them.
+
+    Other functions are in the same namespace, so the description stands at the first of `tools`.
+    """
+    if not (tools and description):
+        return tuple(tools)
+    first, *others = tools
+    about = f"About all tools {prefix}*: {description}"
+    text = f"{first.description}\n{about}" if first.description else about
+    return (replace(first, description=text), *others)
 
 
 def _namespace(namespace: ToolNamespace) -> str:

@@ -9,13 +9,13 @@ in the answer, and are never an error.
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from harmony.grammar import CallableTool
 from harmony.messages import FunctionTool, ToolNamespace
-from harmony.tools import FUNCTIONS
+from harmony.tools import FUNCTIONS, about_all
 from server.generation.plan import DeclaredTool
 from server.replay.tool_names import recipient
 from server.schemas.fields import (
@@ -74,11 +74,6 @@ class Tools:
     unserved_kinds: tuple[str, ...] = ()
     param: str = "tools"
     hosted: tuple[OpenedTool, ...] = ()
-
-    @property
-    def recipients(self) -> frozenset[str]:
-        """The recipients that calls of the client's tools may have."""
-        return frozenset(tool.declared.recipient for tool in self.served)
 
     @property
     def can_be_called(self) -> bool:
@@ -172,14 +167,21 @@ def shortened(kind: str) -> str:
     return kind[:_MAX_KIND]
 
 
-def _read_namespace(item: dict[str, Any], where: str) -> Iterator[Tool]:
+def _read_namespace(item: dict[str, Any], where: str) -> list[Tool]:
     name = _name(item.get("name"), f"{where}.name")
+    description = optional_string(item.get("description"), f"{where}.description")
+    tools: list[Tool] = []
     for index, nested in enumerate(array(item.get("tools"), f"{where}.tools")):
         inside = f"{where}.tools.{index}"
         kind = string(mapping(nested, inside).get("type"), f"{inside}.type")
         if kind not in ("function", "custom"):
             raise invalid(f"{inside}.type", "a namespace holds function and custom tools")
-        yield _read_tool(nested, kind, inside, namespace=name)
+        tools.append(_read_tool(nested, kind, inside, namespace=name))
+    prefix = recipient("", name).removeprefix(f"{FUNCTIONS}.")
+    functions = about_all([tool.function for tool in tools], prefix, description)
+    return [
+        replace(tool, function=function) for tool, function in zip(tools, functions, strict=True)
+    ]
 
 
 def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | None = None) -> Tool:

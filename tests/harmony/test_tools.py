@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from harmony.messages import Author, FunctionTool, Message, Role, SystemContent, ToolNamespace
-from harmony.tools import BROWSER, FUNCTIONS, PYTHON, section
+from harmony.tools import BROWSER, FUNCTIONS, PYTHON, about_all, section
 
 
 def declared(*tools: FunctionTool) -> str:
@@ -93,3 +93,20 @@ def test_a_tool_as_message_of_the_system_is_rendered_by_the_library_alike(librar
     namespaces = (ToolNamespace("n", "", (FunctionTool("f", "a\n\nb"),)), ToolNamespace("m"))
     message = Message(Author(Role.SYSTEM), SystemContent(tools=namespaces))
     assert section(namespaces) in library.encoding.decode(library.render_message(message))
+
+
+def test_what_is_about_all_tools_stands_at_the_first() -> None:
+    first, second = FunctionTool("n__f"), FunctionTool("n__g", "Goes.")
+    assert about_all([first, second], "n__", "Of n.") == (
+        FunctionTool("n__f", "About all tools n__*: Of n."),
+        second,
+    )
+
+
+@pytest.mark.parametrize("description", [None, ""])
+def test_nothing_is_said_about_all_tools_without_a_description(description: str | None) -> None:
+    assert about_all([FunctionTool("n__f")], "n__", description) == (FunctionTool("n__f"),)
+
+
+def test_no_tools_have_no_description() -> None:
+    assert about_all([], "n__", "Of n.") == ()

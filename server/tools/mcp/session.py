@@ -10,7 +10,7 @@ import mcp_types as types
 from harmony.grammar import AnyObject, Body, CallableTool, SchemaJson
 from harmony.messages import FunctionTool
 from harmony.schemas import is_wide
-from harmony.tools import FUNCTIONS
+from harmony.tools import FUNCTIONS, about_all
 from server.ids import new_id
 from server.threads import Size, run, size_of
 from server.tools.base import (
@@ -287,7 +287,9 @@ def _declaration(
         item="mcp_call",
         calls=tuple(CallableTool(_recipient(server, tool), _body(tool)) for tool in tools),
         echo=_echo(server, entry, tools),
-        functions=tuple(_function(server, tool, index) for index, tool in enumerate(tools)),
+        functions=about_all(
+            [_function(server, tool) for tool in tools], f"{server.label}__", server.description
+        ),
         fields={"server_label": server.label},
         call_fields={_recipient(server, tool): {"name": tool.name} for tool in tools},
         approvals=frozenset(
@@ -306,13 +308,9 @@ def _body(tool: ListedTool) -> Body:
     return SchemaJson(tool.parameters)
 
 
-def _function(server: Server, tool: ListedTool, index: int) -> FunctionTool:
-    description = tool.item.get("description")
-    if index == 0 and server.description:
-        # The namespace is shared with other functions, so the first tool speaks for the server.
-        about = f"About all tools {server.label}__*: {server.description}"
-        description = f"{description}\n{about}" if description else about
-    return FunctionTool(f"{server.label}__{tool.name}", description, tool.parameters)
+def _function(server: Server, tool: ListedTool) -> FunctionTool:
+    name = f"{server.label}__{tool.name}"
+    return FunctionTool(name, tool.item.get("description"), tool.parameters)
 
 
 def _echo(

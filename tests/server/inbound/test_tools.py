@@ -101,6 +101,17 @@ def test_tools_of_a_namespace_have_its_prefix() -> None:
     assert [tool.function.name for tool in tools.served] == ["mail__weather", "mail__sql"]
 
 
+@pytest.mark.parametrize(("name", "prefix"), [("mail", "mail__"), ("mail_", "mail_")])
+def test_the_description_of_a_namespace_stands_at_its_first_tool(name: str, prefix: str) -> None:
+    namespace = {"type": "namespace", "name": name, "description": "Of mail."}
+    tools = read_tools([CUSTOM, namespace | {"tools": [WEATHER, CUSTOM]}])
+    assert [tool.function.description for tool in tools.served] == [
+        None,
+        f"The weather.\nAbout all tools {prefix}*: Of mail.",
+        None,
+    ]
+
+
 def test_unsupported_kinds_are_left_out_and_logged(caplog: Any) -> None:
     caplog.set_level(logging.INFO)
     tools = read_tools([{"type": "web_search"}, WEATHER, {"type": "web_search"}])
@@ -143,6 +154,7 @@ def test_the_name_of_an_unsupported_kind_is_shortened(caplog: Any) -> None:
             "tools.0.format.definition",
         ),
         ([{"type": "namespace", "name": "n"}], "tools.0.tools"),
+        ([{"type": "namespace", "name": "n", "description": 1}], "tools.0.description"),
         (
             [{"type": "namespace", "name": "n", "tools": [{"type": "mcp"}]}],
             "tools.0.tools.0.type",
