@@ -115,9 +115,11 @@ def _names(tools: Tools) -> _Names:
     names: dict[tuple[str, str | None, str], str] = {}
     for tool in tools.served:
         declared = tool.declared
-        # Chat has no namespaces: there, a call comes back with the full name.
-        names[declared.kind, None, tool.function.name] = declared.recipient
-        names[declared.kind, declared.namespace, declared.name] = declared.recipient
+        # Clients name custom tools as functions, too.
+        for kind in ("function", declared.kind):
+            # Chat has no namespaces: there, a call comes back with the full name.
+            names[kind, None, tool.function.name] = declared.recipient
+            names[kind, declared.namespace, declared.name] = declared.recipient
     return names
 
 

@@ -204,6 +204,10 @@ TOOLS = read_tools(
             ToolChoice("required", frozenset({"functions.sql"})),
         ),
         (
+            {"type": "function", "name": "sql"},
+            ToolChoice("required", frozenset({"functions.sql"})),
+        ),
+        (
             {
                 "type": "allowed_tools",
                 "mode": "auto",
@@ -236,7 +240,6 @@ def test_a_tool_choice_is_read(value: Any, choice: ToolChoice) -> None:
         ({"type": "function", "name": "other"}, "tool_choice.name"),
         ({"type": "function", "function": {"name": "other"}}, "tool_choice.function.name"),
         ({"type": "custom", "name": "weather"}, "tool_choice.name"),
-        ({"type": "function", "name": "sql"}, "tool_choice.name"),
         ({"type": "function", "name": "sql", "namespace": "n"}, "tool_choice.name"),
         ({"type": "function", "name": "y", "namespace": "x"}, "tool_choice.name"),
         ({"type": "allowed_tools", "mode": "never", "tools": []}, "tool_choice.mode"),
