@@ -235,6 +235,29 @@ def test_an_option_that_cannot_be_read_is_shown_on_a_narrow_screen(open_page: An
     expect(page.locator("#options .notice.error")).to_be_in_viewport()
 
 
+@pytest.mark.parametrize("name", ["Tools in a form", "View as code"])
+@pytest.mark.parametrize("key", ["Escape", "Close"])
+def test_a_dialog_leads_back_to_the_drawer_that_has_its_button(
+    open_page: Any, name: str, key: str
+) -> None:
+    page = open_page()
+    page.set_viewport_size(NARROW)
+    page.get_by_role("button", name="Options").click()
+    button = page.get_by_role("button", name=name)
+    button.click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    if key == "Escape":
+        page.keyboard.press("Escape")
+    else:
+        page.get_by_role("button", name="Close").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(button).to_be_in_viewport()
+    expect(button).to_be_focused()
+    # The drawer gives the focus to its first field only where nothing in it has it.
+    page.evaluate("new Promise((resolve) => setTimeout(resolve))")
+    expect(button).to_be_focused()
+
+
 def test_the_focus_is_in_the_message_box_after_another_try(open_page: Any) -> None:
     page = open_page()
     ask(page, "Hi")

@@ -413,7 +413,7 @@ def test_the_dialog_of_a_chat_gives_the_focus_back(open_page: Any) -> None:
     manage(page, "Greetings")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="Chats")).to_be_focused()
+    expect(page.get_by_role("button", name="Rename or export: Greetings")).to_be_focused()
 
 
 def test_the_list_of_chats_keeps_the_focus(open_page: Any) -> None:

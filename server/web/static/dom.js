@@ -62,7 +62,8 @@ export function drawer(panel, label) {
     panel.style.top = `${opener.getBoundingClientRect().bottom}px`;
   });
   panel.addEventListener("toggle", () => {
-    if (panel.matches(":popover-open")) /** @type {HTMLElement | null} */ (panel.querySelector("button, select"))?.focus();
+    if (!panel.matches(":popover-open") || panel.contains(document.activeElement)) return;
+    /** @type {HTMLElement | null} */ (panel.querySelector("button, select"))?.focus();
   });
   // Beside the rest, it would still lie above it.
   for (const width of PANEL_WIDTHS) matchMedia(width).addEventListener("change", () => panel.hidePopover());
@@ -75,7 +76,7 @@ export function openDrawer(panel) {
 }
 
 /**
- * A modal dialog with a title. It is removed when it closes.
+ * A modal dialog with a title. It is removed when it closes. A drawer, which it closes, opens again then.
  * @param {string} title @param {string} closeLabel @param {...Node} children
  */
 export function dialog(title, closeLabel, ...children) {
@@ -91,7 +92,14 @@ export function dialog(title, closeLabel, ...children) {
     ),
     ...children,
   );
-  element.addEventListener("close", () => element.remove());
+  const opener = /** @type {HTMLElement | null} */ (document.activeElement);
+  const panel = /** @type {HTMLElement | null} */ (document.querySelector(".side:popover-open"));
+  element.addEventListener("close", () => {
+    element.remove();
+    if (!panel) return;
+    openDrawer(panel);
+    opener?.focus();
+  });
   document.body.append(element);
   element.showModal();
   return element;

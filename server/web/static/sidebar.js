@@ -101,8 +101,7 @@ export class Sidebar {
 
   /** The dialog of a chat has closed. @param {string} id */
   managed(id) {
-    // What is not in view takes no focus: either the list is, or what opens it.
-    for (const each of [this.opener, this.find(`manage ${id}`)]) each?.focus();
+    this.find(`manage ${id}`)?.focus(); // a new title has replaced the button
   }
 
   /** Another key is used: it must not show what an earlier one has stored. */
