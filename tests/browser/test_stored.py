@@ -1,5 +1,6 @@
 """What the server has stored: listed, opened, and continued."""
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -155,6 +156,17 @@ def test_what_programs_send_along_is_no_question(open_page: Any, fresh: Server) 
     expect(page.locator(".typed")).to_have_text("New question")
     page.get_by_text("Sent along: 2 earlier items").click()
     expect(page.get_by_text("assistant: Old answer")).to_be_visible()
+
+
+def test_a_file_that_a_program_sent_has_its_name(open_page: Any, fresh: Server) -> None:
+    data = f"data:text/plain;base64,{base64.b64encode(b'Tides rise.').decode()}"
+    file = {"type": "input_file", "filename": "tides.txt", "file_data": data}
+    parts = [{"type": "input_text", "text": "Summarise this:"}, file]
+    fresh.post("/v1/responses", {"input": [{"role": "user", "content": parts}]})
+    page = open_page(fresh.url)
+    open_list(page)
+    page.locator(".on-server .chat-link").click()
+    expect(page.locator(".typed")).to_have_text("Summarise this: [tides.txt]")
 
 
 def items(prefix: str, count: int) -> list[dict[str, str]]:

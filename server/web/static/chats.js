@@ -284,13 +284,13 @@ export function newestBelow(chat, turn) {
   }
 }
 
-/** The text that somebody typed. @param {any[]} input @returns {string} */
+/** The text that somebody typed, and the names of files. @param {any[]} input @returns {string} */
 export function textOf(input) {
   return input
     .map((item) => {
       if (item.type === "mcp_approval_response") return item.approve ? TEXT.approved : TEXT.denied;
       const content = item.content ?? item.output ?? "";
-      return typeof content === "string" ? content : content.map((/** @type {any} */ part) => part.text ?? "").join("");
+      return typeof content === "string" ? content : content.map((/** @type {any} */ part) => part.text ?? part.refusal ?? ` [${part.filename ?? part.type}] `).join("");
     })
     .filter(Boolean)
     .join("\n");

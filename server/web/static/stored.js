@@ -16,7 +16,7 @@ const PAGE = 20;
 const MOST_ITEM_PAGES = 10; // of 100 items
 const MOST_TURNS = 100;
 const TYPED = ["function_call_output", "custom_tool_call_output", "mcp_approval_response"];
-// The settings of a response that another try repeats.
+// The settings of a response that its request has: what "View code" shows. Another try has those of the form.
 const REPEATED = ["model", "instructions", "temperature", "top_p", "text", "tool_choice"];
 
 /** Reads the list, page after page: of both kinds, the newest first. */
