@@ -279,6 +279,7 @@ def served(page: Page, body: str) -> list[Any]:
         route.fulfill(body=body, headers={"content-type": "text/event-stream"})
 
     page.route("**/v1/responses", answer)
+    page.route("**/v1/responses/resp_1", lambda route: route.fulfill(json={}))  # it is stored
     return requests
 
 

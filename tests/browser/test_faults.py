@@ -67,6 +67,81 @@ def test_scripts_that_cannot_be_loaded_lose_nothing(open_page: Any) -> None:
     expect(page.locator(".answer strong")).to_have_text("How")
 
 
+@pytest.mark.parametrize(
+    ("script", "button"),
+    [
+        ("code", "View as code"),
+        ("code", "View code"),
+        ("tools", "Tools in a form"),
+        ("manage", "Rename or export: Hi"),
+    ],
+)
+def test_a_button_whose_scripts_cannot_be_loaded_says_so(
+    open_page: Any, script: str, button: str
+) -> None:
+    page = open_page(expected="ERR_")
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.route(f"**/{script}.js", lambda route: route.abort())
+    page.get_by_role("button", name=button).click()
+    expect(page.locator(".options .error")).to_contain_text("does not send the rest of this page")
+    page.unroute(f"**/{script}.js")
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+
+
+def test_a_list_whose_scripts_cannot_be_loaded_says_so(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    page.route("**/stored.js", lambda route: route.abort())
+    page.get_by_text("On the server").click()
+    expect(page.locator(".on-server")).to_contain_text("does not send the rest of this page")
+
+
+def test_a_chat_whose_scripts_cannot_be_loaded_says_so_and_is_opened_again(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.route("**/turn.js", lambda route: route.abort())
+    page.reload()
+    expect(page.locator(".options .error")).to_contain_text("does not send the rest of this page")
+    page.unroute("**/turn.js")
+    page.get_by_role("button", name="Hi", exact=True).click()
+    expect(page.locator(".answer strong")).to_have_text("How")
+
+
+def test_a_page_that_is_loaded_while_the_server_is_away_recovers(open_page: Any) -> None:
+    page = open_page(expected="ERR_")
+    ask(page, "Hi")
+    expect(page.get_by_text("tokens in")).to_be_visible()
+    page.route("**/v1/**", lambda route: route.abort())
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("The server cannot be reached.")
+    expect(page.locator("#model")).to_contain_text("The server cannot be reached.")
+    page.unroute("**/v1/**")
+    expect(page.locator(".answer strong")).to_have_text("How")
+    expect(page.locator("#model")).to_have_text("scripted")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_server_with_another_model_is_used_with_that(open_page: Any) -> None:
+    page = open_page(expected="404")
+    models = {"data": [{"id": "earlier"}]}
+    page.route("**/v1/models", lambda route: route.fulfill(json=models))
+    page.reload()
+    expect(page.locator("#model")).to_have_text("earlier")
+    page.unroute("**/v1/models")
+    ask(page, "My name is Bob")
+    expect(page.get_by_role("alert")).to_contain_text("earlier")
+    expect(page.get_by_role("alert")).not_to_contain_text("does not get this message")
+    expect(page.locator("#model")).to_have_text("scripted")
+    with page.expect_request("**/v1/responses") as sent:
+        ask(page, "What is my name?")
+    body = sent.value.post_data_json
+    assert body["model"] == "scripted"
+    assert [item["content"] for item in body["input"]] == ["My name is Bob", "What is my name?"]
+    expect(page.get_by_text("tokens in")).to_be_visible()
+
+
 def test_a_view_whose_scripts_cannot_be_loaded_says_so_and_is_tried_again(open_page: Any) -> None:
     page = open_page(expected="ERR_")
     page.route("**/inspector.js", lambda route: route.abort())
@@ -142,6 +217,10 @@ def test_storage_that_is_forbidden_keeps_nobody_from_a_chat(open_page: Any, cont
     for name in ("localStorage", "sessionStorage"):
         refused = "get() { throw new DOMException('Denied', 'SecurityError'); }"
         context.add_init_script(f"Object.defineProperty(window, '{name}', {{ {refused} }})")
+    rejected = "() => Promise.reject(new DOMException('Denied', 'SecurityError'))"
+    context.add_init_script(
+        f"LockManager.prototype.query = LockManager.prototype.request = {rejected}"
+    )
     page = open_page()
     ask(page, "Hi")
     expect(page.get_by_text("tokens in")).to_be_visible()

@@ -51,3 +51,15 @@ def test_a_number_between_two_steps_is_sent(open_page: Any) -> None:
     ask(page, "Hi")
     expect(page.get_by_text("tokens in")).to_be_visible()
     assert bodies[0]["temperature"] == 0.75
+
+
+def test_the_bar_has_the_chosen_model(open_page: Any) -> None:
+    page = open_page()
+    data = [{"id": name} for name in ("alpha", "beta")]
+    page.route("**/v1/models", lambda route: route.fulfill(json={"data": data}))
+    page.reload()
+    expect(page.locator("#model")).to_have_text("alpha")
+    page.locator("select[name=model]").select_option("beta")
+    expect(page.locator("#model")).to_have_text("beta")
+    page.reload()
+    expect(page.locator("#model")).to_have_text("beta")

@@ -176,6 +176,23 @@ def test_a_few_answers_may_come_at_once(open_page: Any) -> None:
     expect(page.get_by_role("textbox", name="Message")).to_have_value("One more")
 
 
+def test_the_answers_of_all_tabs_are_counted(open_page: Any) -> None:
+    """Six connections are what a browser has to a server, not what a tab has."""
+    first, second = open_page(), open_page()
+    for page in (first, second):
+        page.route("**/v1/responses", lambda _: None)
+        for number in range(2):
+            ask(page, f"Number {number}")
+            expect(page.locator(".typed")).to_have_text(f"Number {number}")
+            page.get_by_role("button", name="New chat").click()
+    ask(second, "One more")
+    expect(second.locator(".options .error")).to_contain_text("4 answers are still coming.")
+    first.close()
+    second.wait_for_function("navigator.locks.query().then(({ held }) => held.length === 2)")
+    ask(second, "One more")
+    expect(second.locator(".typed")).to_have_text("One more")
+
+
 def test_a_background_answer_is_followed_again_when_its_connection_is_lost(
     open_page: Any, server: Server
 ) -> None:
@@ -409,3 +426,13 @@ def test_a_suggestion_leaves_what_is_typed(open_page: Any) -> None:
     page.locator(".suggestion").first.click()
     expect(page.get_by_text("tokens in")).to_be_visible()
     expect(page.get_by_role("textbox", name="Message")).to_have_value("Not sent")
+
+
+def test_an_answer_that_is_followed_after_a_reload_has_no_speed(open_page: Any) -> None:
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.reload()
+    expect(page.locator(".usage")).to_contain_text("tokens in")
+    expect(page.locator(".usage")).not_to_contain_text("tokens/s")

@@ -322,3 +322,15 @@ def test_what_is_stored_is_deleted_without_being_opened(open_page: Any, fresh: S
     expect(entries).to_have_count(0)
     assert json.loads(fresh.get("/v1/responses"))["data"] == []
     assert json.loads(fresh.get("/v1/conversations"))["data"] == []
+
+
+def test_a_background_answer_of_a_program_is_followed_and_stopped(
+    open_page: Any, fresh: Server
+) -> None:
+    fresh.post("/v1/responses", {"input": "Count slowly", "background": True})
+    page = open_page(fresh.url)
+    open_list(page)
+    page.get_by_role("button", name="Count slowly", exact=True).click()
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".note")).to_contain_text("Stopped.")

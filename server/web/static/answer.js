@@ -1,6 +1,8 @@
 // @ts-check
 /** Shows one answer: follows the events of its stream, or shows a stored response. */
 
+import { messageOf } from "./api.js";
+import { CALLS } from "./chats.js";
 import { button, h } from "./dom.js";
 import { itemView } from "./items.js";
 import { TEXT } from "./text.js";
@@ -15,7 +17,6 @@ import { TEXT } from "./text.js";
  * `reply` sends what calls of functions and requests for approval have waited for.
  */
 
-const CALLS = ["function_call", "custom_tool_call"];
 const APPROVAL = "mcp_approval_request";
 
 export class Answer {
@@ -27,6 +28,8 @@ export class Answer {
     this.element = h("div", { class: "answer" }, this.items, this.note);
     /** @type {Map<string, ItemView>} */
     this.views = new Map();
+    /** @type {Map<string, any>} the items, as far as they are known */
+    this.known = new Map();
     /** @type {Set<ItemView>} the views of items that have not ended */
     this.unended = new Set();
     /** @type {any} */
@@ -36,10 +39,14 @@ export class Answer {
     this.replies = new Map();
     this.began = performance.now();
     this.first = 0;
+    this.isTimed = true;
   }
 
-  reset() {
+  /** @param {{isTimed: boolean}} options whether the answer begins now */
+  reset({ isTimed }) {
+    this.isTimed = isTimed;
     this.views.clear();
+    this.known.clear();
     this.unended.clear();
     this.replies.clear();
     this.response = null;
@@ -47,13 +54,20 @@ export class Answer {
     this.began = performance.now();
     this.first = 0;
     this.items.replaceChildren();
-    this.note.textContent = TEXT.waiting;
-    this.note.className = "note";
+    this.say(TEXT.waiting);
   }
 
   /** Whether the answer is complete, or ended otherwise. */
   get ended() {
     return Boolean(this.response) && !["queued", "in_progress"].includes(this.response.status);
+  }
+
+  /** The output so far. Of a message that has not ended, it has the text. */
+  get output() {
+    return [...this.known].map(([id, item]) => {
+      if (item.type !== "message" || item.content?.length) return item;
+      return { ...item, content: [{ type: "output_text", text: this.views.get(id)?.source?.() ?? "", annotations: [] }] };
+    });
   }
 
   /** The text of the answer as Markdown. */
@@ -66,11 +80,11 @@ export class Answer {
     if (event.type === "response.output_item.added") this.open(event.item);
     else if (event.type === "response.output_item.done") this.close(event.item);
     else if (event.item_id) this.views.get(event.item_id)?.event(event);
-    else if (event.type === "error") {
-      this.problem = event.message;
+    else if (event.type === "error" || event.error) {
+      this.problem = event.message || messageOf(event.error ?? "") || TEXT.failed;
       this.fail(this.problem);
     } else if (event.response) this.follow(event);
-    if (!this.first && event.type.endsWith(".delta")) {
+    if (!this.first && event.type?.endsWith(".delta")) {
       this.first = performance.now() - this.began;
       this.note.textContent = "";
     }
@@ -84,6 +98,7 @@ export class Answer {
     };
     const view = itemView(item, { approve });
     this.views.set(item.id, view);
+    this.known.set(item.id, item);
     this.unended.add(view);
     this.items.append(view.element);
     view.event({ type: "response.output_item.added", item });
@@ -94,6 +109,7 @@ export class Answer {
     if (!this.views.has(item.id)) this.open(item);
     const view = /** @type {ItemView} */ (this.views.get(item.id));
     this.unended.delete(view);
+    this.known.set(item.id, item);
     view.done(item);
   }
 
@@ -124,6 +140,8 @@ export class Answer {
     if (status === "failed") this.fail(error?.message ?? TEXT.failed);
     else this.say(this.outcome);
     if (usage) this.note.append(h("span", { class: "usage" }, this.usage(usage)));
+    const unserved = this.response["gpt_oss:unserved_tools"];
+    if (unserved?.length) this.note.prepend(h("span", {}, `${TEXT.unserved(unserved)} `));
     if (status === "completed") {
       this.offerResults();
       this.reply();
@@ -140,7 +158,7 @@ export class Answer {
     const reasoning = usage.output_tokens_details?.reasoning_tokens;
     parts.push(TEXT.usedOut(usage.output_tokens) + (reasoning ? TEXT.reasoned(reasoning) : ""));
     const seconds = (performance.now() - this.began - this.first) / 1000;
-    if (this.first && seconds > 0.05) {
+    if (this.isTimed && this.first && seconds > 0.05) {
       parts.push(TEXT.speed(usage.output_tokens / seconds));
       parts.push(TEXT.firstAfter(this.first / 1000));
     }
@@ -150,6 +168,7 @@ export class Answer {
   /** @param {string} text */
   say(text) {
     this.note.className = "note";
+    this.note.removeAttribute("role");
     this.note.replaceChildren(text ? h("span", {}, `${text} `) : "");
   }
 
@@ -192,10 +211,9 @@ export class Answer {
 
   /** Show a response that the server has stored. @param {any} response @param {boolean} isLast */
   show(response, isLast) {
-    this.reset();
+    this.reset({ isTimed: false });
     this.response = response;
     for (const item of response.output ?? []) this.close(item);
-    this.first = 0;
     this.end();
     if (!isLast) this.settled();
   }

@@ -5,6 +5,8 @@ import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
 const KEY = "gpt-oss-key";
+const SHORTEST_PAUSE = 500; // milliseconds before the server is asked again
+const LONGEST_PAUSE = 15_000;
 
 /** An answer that is an error, or no answer. `message` is for people. */
 export class ApiError extends Error {
@@ -77,10 +79,50 @@ export async function send(path, { method, body, signal, ask = true } = {}) {
 async function errorOf(response) {
   try {
     const { error } = await response.json();
-    return new ApiError(error.message, response.status, error);
+    return new ApiError(messageOf(error) || TEXT.badStatus(response.status), response.status, error);
   } catch {
     // A proxy's page, for instance: the status has to do.
     return new ApiError(TEXT.badStatus(response.status), response.status);
+  }
+}
+
+/** What the server says of an error: some servers say it without an object. @param {any} error @returns {string} */
+export const messageOf = (error) => (typeof error === "string" ? error : error.message);
+
+/** Whether the server, or what is before it, may answer again later. @param {any} error */
+export const isAway = (error) => error instanceof ApiError && (error.status === 0 || error.status >= 500);
+
+/** The pauses before the server is asked again: each is longer, and ends where the browser has a connection again. */
+export class Pauses {
+  constructor() {
+    this.next = SHORTEST_PAUSE;
+  }
+
+  /** The server has answered. */
+  reset() {
+    this.next = SHORTEST_PAUSE;
+  }
+
+  /** @param {AbortSignal[]} signals that end the pause */
+  pass(...signals) {
+    const over = AbortSignal.any([...signals, AbortSignal.timeout(this.next)]);
+    this.next = Math.min(2 * this.next, LONGEST_PAUSE);
+    return new Promise((resolve) => {
+      over.addEventListener("abort", resolve);
+      addEventListener("online", resolve, { signal: over });
+    });
+  }
+}
+
+/**
+ * Scripts that are loaded when they are needed. Raises ApiError where the server does not send them.
+ * @template T @param {Promise<T>} loading @returns {Promise<T>}
+ */
+export async function scripts(loading) {
+  try {
+    return await loading;
+  } catch {
+    throw new ApiError(navigator.onLine ? TEXT.noScripts : `${TEXT.unreachable} ${TEXT.kept}`, 0);
   }
 }
 

@@ -1,6 +1,7 @@
 // @ts-check
 /** The chat: the turns of one chat, and the requests that make their answers. */
 
+import { scripts } from "./api.js";
 import * as store from "./chats.js";
 import { Composer } from "./composer.js";
 import { button, drawer, h } from "./dom.js";
@@ -153,7 +154,7 @@ export class ChatView {
       // The buttons of another chat's turns would act on this one.
       this.turns.replaceChildren(h("p", { class: "notice" }, TEXT.loading));
       this.showRuns();
-      const reading = import("./stored.js").then(({ readConversation }) => readConversation(chat));
+      const reading = scripts(import("./stored.js")).then(({ readConversation }) => readConversation(chat));
       this.reading = reading.catch((error) => void (problem = error.message));
       await this.reading;
       if (chat !== this.chat) return; // another one was opened in the meantime
@@ -174,7 +175,7 @@ export class ChatView {
   /** Open what the server has stored. @param {import("./stored.js").Entry} entry */
   async openStored(entry) {
     const { chat: shown, running } = this;
-    const { chatOf } = await import("./stored.js");
+    const { chatOf } = await scripts(import("./stored.js"));
     // This browser may know more of it: turns that followed, and branches.
     const chat = this.known(entry.id) ?? (await chatOf(entry));
     if (this.chat !== shown || this.running !== running) return; // somebody did not wait for it
@@ -186,7 +187,7 @@ export class ChatView {
   /** Delete what the server has stored, if somebody confirms it. @param {import("./stored.js").Entry} entry @returns whether it is gone */
   async removeStored(entry) {
     if (!confirm(TEXT.removeStoredAsk)) return false;
-    const { chatOf } = await import("./stored.js");
+    const { chatOf } = await scripts(import("./stored.js"));
     const left = await store.removeFromServer(await chatOf(entry));
     if (left) this.options.fail(TEXT.notRemoved(left));
     return !left;
@@ -194,10 +195,11 @@ export class ChatView {
 
   /** Show the title of a chat, and what it can become. @param {string} id */
   async manage(id) {
-    const { manageChat } = await import("./manage.js");
+    const dialogs = await this.options.loaded(import("./manage.js"));
+    if (!dialogs) return;
     const chat = this.known(id);
     if (!chat) return this.list(); // another tab has removed it
-    const shown = manageChat(chat, (title) => {
+    const shown = dialogs.manageChat(chat, (title) => {
       this.sayDropped(store.rename(id, title));
       const now = this.known(id);
       if (now) now.title = title;
@@ -212,11 +214,11 @@ export class ChatView {
     this.showRuns();
     const path = store.path(chat);
     if (!path.length) return this.turns.replaceChildren(this.welcome());
-    const { showTurn } = await loadTurns();
+    const turns = await this.options.loaded(loadTurns());
     if (chat !== this.chat) return; // another one was opened in the meantime
     if (kept) this.keepOnly(path.slice(0, kept));
     else this.turns.replaceChildren(...(chat.conversation ? [h("p", { class: "notice" }, TEXT.conversationNote)] : []));
-    const shown = path.slice(kept).map((turn) => showTurn(this, turn, turn === path.at(-1)));
+    const shown = path.slice(kept).map((turn) => turns?.showTurn(this, turn, turn === path.at(-1)));
     if (!kept || this.scroller.atEnd) this.scroller.toBottom();
     await Promise.all(shown);
   }
@@ -266,18 +268,15 @@ export class ChatView {
     const { chat, running } = this;
     const fields = this.readOptions();
     if (!fields) return false;
-    let scripts;
-    try {
-      scripts = await loadTurns();
-    } catch {
-      this.options.fail(navigator.onLine ? TEXT.noScripts : `${TEXT.unreachable} ${TEXT.kept}`);
-      return false;
-    }
+    const turns = await this.options.loaded(loadTurns());
+    if (!turns) return false;
     if (running && !running.shown.ended) await running.stop();
     await running?.finished;
+    await turns.checked();
+    const hasRoom = await turns.makeRoom(this.runs);
     if (chat !== this.chat) return false; // somebody did not wait
-    if (!scripts.makeRoom(this.runs)) {
-      this.options.fail(TEXT.manyRuns(scripts.MOST_RUNS));
+    if (!hasRoom) {
+      this.options.fail(TEXT.manyRuns(turns.MOST_RUNS));
       return false;
     }
     const turn = store.addTurn(chat, parent, input);
@@ -286,7 +285,7 @@ export class ChatView {
     this.list();
     this.keepOnly(store.path(chat).slice(0, -1));
     this.composer.focus(); // the button that began it may be gone
-    scripts.startTurn(this, turn);
+    turns.startTurn(this, turn);
     return true;
   }
 

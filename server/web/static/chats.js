@@ -8,12 +8,12 @@
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
  *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
- *   unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean, cut?: boolean,
+ *   unstored?: boolean, unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean, cut?: boolean,
  * }} Turn
- * `output` is that of an answer that the server does not store, `status` how an answer ended.
- * `unseen` has the ids of earlier turns whose input is sent again: the server has it not. `refused`: the
- * server does not accept the input. `gone`: it no longer has the response before. `shortened`: the
- * browser stores only the beginning of the input.
+ * `output` is that of an answer that the server does not store, `status` how an answer ended. `unstored`: the
+ * server gave the answer an id, and does not store it. `unseen` has the ids of earlier turns that are sent
+ * again: the server has them not. `refused`: the server does not accept the input. `gone`: it no longer has
+ * the response before. `shortened`: the browser stores only the beginning of the input.
  * `cut`: the page has read only the end of the input, or nothing of it.
  * @typedef {{
  *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
@@ -30,6 +30,7 @@ export const CHATS = "gpt-oss-chats";
 const REMOVED = "gpt-oss-removed-chats";
 const MOST = 200;
 const MOST_CHARACTERS = 100_000; // that are stored of the input of one turn
+export const CALLS = ["function_call", "custom_tool_call"];
 
 /** @returns {Chat[]} the newest first */
 export function chats() {
@@ -145,6 +146,8 @@ export function addTurnsOfOthers(chat, stored) {
     turn.refused ??= other.refused;
     turn.gone ??= other.gone;
     turn.ended ||= other.ended;
+    turn.unstored ??= other.unstored;
+    if (turn.unstored) turn.response = null;
   }
   // A map keeps the first place of a key, and its last value: the turns of this tab.
   chat.turns = [...new Map([...stored.turns, ...chat.turns].map((turn) => [turn.id, turn])).values()];
@@ -226,9 +229,9 @@ export function lastResponse(chat, id) {
   return path({ ...chat, leaf: id }).findLast((turn) => turn.response)?.response ?? null;
 }
 
-/** Whether the server has the input of the turn, for later turns. @param {Chat} chat @param {Turn} turn */
+/** Whether the server has the turn, for later ones. @param {Chat} chat @param {Turn} turn */
 function isSeen(chat, turn) {
-  return chat.conversation ? isAnswered(turn) : Boolean(turn.response || turn.output);
+  return chat.conversation ? isAnswered(turn) : Boolean(turn.response);
 }
 
 /** Whether no later turn has the input of this one. @param {Turn} turn */
@@ -237,7 +240,7 @@ export function isLeftOut(turn) {
 }
 
 /**
- * The ids of the turns up to `id` whose input the server has not, since the last one that it has.
+ * The ids of the turns up to `id` that the server has not, since the last one that it has.
  * @param {Chat} chat @param {string | null} id
  */
 function unseenTurns(chat, id) {
@@ -248,8 +251,13 @@ function unseenTurns(chat, id) {
 
 /** The input that the turn's request has: what was not seen, and its own. @param {Chat} chat @param {Turn} turn @returns {any[]} */
 export function sentInput(chat, turn) {
-  const unseen = (turn.unseen ?? []).flatMap((id) => turnOf(chat, id)?.input ?? []);
-  return [...unseen, ...turn.input];
+  const unseen = (turn.unseen ?? []).flatMap((id) => turnOf(chat, id) ?? []);
+  return [...unseen.flatMap((each) => [...each.input, ...sentOutput(each)]), ...turn.input];
+}
+
+/** The output as later turns send it. A call that was cut off is no call, and has no result. @param {Turn} turn */
+export function sentOutput({ output = [], status = "completed" }) {
+  return output.filter(({ type }) => status === "completed" || !CALLS.includes(type));
 }
 
 /** What is shown of each turn up to the leaf, as far as it is stored. @param {Chat} chat */

@@ -4,7 +4,8 @@
  * the Responses API. The answers are not stored on the server, so each request has all messages.
  */
 
-import { events, send } from "./api.js";
+import { events, messageOf, send } from "./api.js";
+import { sentOutput } from "./chats.js";
 
 /** @typedef {import("./chats.js").Turn} Turn */
 
@@ -14,7 +15,7 @@ export function completionRequest(request, before) {
   const system = instructions ? [{ role: "system", content: instructions }] : [];
   const format = text?.format;
   const { type, ...schema } = format ?? {};
-  const functions = (tools ?? []).filter((/** @type {any} */ tool) => tool.type === "function");
+  const functions = (tools ?? []).filter(isFunction);
   return {
     model,
     messages: [...system, ...before.flatMap(messagesOf), ...request.input.flatMap(typedMessages)],
@@ -26,21 +27,26 @@ export function completionRequest(request, before) {
     max_tokens: request.max_output_tokens,
     reasoning_effort: reasoning?.effort,
     response_format: type === "json_schema" ? { type, json_schema: schema } : format,
-    tools: functions.length ? functions.map(functionTool) : undefined,
-    tool_choice,
+    ...(functions.length && { tools: functions.map(functionTool), tool_choice }),
   };
 }
+
+/** @param {any} tool */
+const isFunction = (tool) => tool.type === "function";
+
+/** The kinds of tools that are not sent: servers without the Responses API run none. @param {any} request */
+const unserved = ({ tools = [] }) => [
+  ...new Set(tools.filter((/** @type {any} */ tool) => !isFunction(tool)).map((/** @type {any} */ tool) => tool.type)),
+];
 
 /** @param {any} tool */
 const functionTool = ({ type, ...own }) => ({ type, function: own });
 
 /** @param {Turn} turn */
 function messagesOf(turn) {
-  const output = turn.output ?? [];
+  const output = sentOutput(turn);
   const message = output.find((item) => item.type === "message");
-  // A call that was cut off is no call, and has no result.
-  const isWhole = (turn.status ?? "completed") === "completed";
-  const calls = output.filter((item) => isWhole && item.type === "function_call");
+  const calls = output.filter((item) => item.type === "function_call");
   const said = {
     role: "assistant",
     content: message?.content[0].text ?? "",
@@ -64,7 +70,9 @@ function typedMessages(item) {
 
 /** The items of a streamed completion so far, as events of the Responses API. */
 class Items {
-  constructor() {
+  /** @param {string[]} unserved the kinds of tools that were not sent */
+  constructor(unserved) {
+    this.unserved = unserved;
     /** @type {Map<string, any>} */
     this.items = new Map();
     /** @type {any[]} */
@@ -88,7 +96,7 @@ class Items {
 
   /** @param {any} chunk */
   read(chunk) {
-    if (chunk.error) this.batch.push({ type: "error", message: chunk.error.message });
+    if (chunk.error) this.batch.push({ type: "error", message: messageOf(chunk.error) });
     if (chunk.usage) this.usage = chunk.usage;
     this.reason = chunk.choices?.[0]?.finish_reason ?? this.reason;
     const delta = chunk.choices?.[0]?.delta ?? {};
@@ -132,7 +140,7 @@ class Items {
       output_tokens_details: { reasoning_tokens: this.usage.completion_tokens_details?.reasoning_tokens ?? 0 },
     };
     const why = status === "incomplete" ? { reason: "max_output_tokens" } : null;
-    const response = { id: null, status, output, usage, incomplete_details: why };
+    const response = { id: null, status, output, usage, incomplete_details: why, "gpt_oss:unserved_tools": this.unserved };
     const done = output.map((item) => ({ type: "response.output_item.done", item }));
     return [...done, { type: `response.${status}`, response }];
   }
@@ -145,7 +153,7 @@ class Items {
 export async function* completionEvents(request, before, signal) {
   const body = completionRequest(request, before);
   const answer = await send("v1/chat/completions", { body, signal });
-  const items = new Items();
+  const items = new Items(unserved(request));
   try {
     for await (const chunks of events(answer)) {
       for (const chunk of chunks) items.read(chunk);

@@ -1,7 +1,7 @@
 // @ts-check
 /** Starts the page: its views by the address, the theme, and the key. */
 
-import { json, key, onKeyNeeded, setKey } from "./api.js";
+import { key, onKeyNeeded, setKey } from "./api.js";
 import { ChatView } from "./chat.js";
 import { button, dialog, h } from "./dom.js";
 import { browserShelf } from "./storage.js";
@@ -117,20 +117,7 @@ function askForKey(refused) {
 }
 
 async function changeKey() {
-  if (await askForKey(false)) await showModels();
-}
-
-async function showModels() {
-  try {
-    const { data } = await json("v1/models");
-    const names = data.map((/** @type {any} */ model) => model.id);
-    chat.options.models(names);
-    const label = /** @type {HTMLElement} */ (document.getElementById("model"));
-    label.textContent = names[0] ?? "";
-  } catch (error) {
-    const label = /** @type {HTMLElement} */ (document.getElementById("model"));
-    label.textContent = /** @type {Error} */ (error).message;
-  }
+  if (await askForKey(false)) await chat.options.readModels();
 }
 
 const chat = new ChatView(showTitle);
@@ -145,4 +132,4 @@ document.querySelector(".skip")?.addEventListener("click", (event) => {
 });
 addEventListener("hashchange", () => void route());
 void route();
-void showModels();
+void chat.options.readModels();

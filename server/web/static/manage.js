@@ -1,7 +1,7 @@
 // @ts-check
 /** A dialog that renames a chat, and saves it as a file. */
 
-import { ApiError, json } from "./api.js";
+import { ApiError, json, scripts } from "./api.js";
 import * as store from "./chats.js";
 import { messageText } from "./citations.js";
 import { button, dialog, h } from "./dom.js";
@@ -49,7 +49,7 @@ export function manageChat(chat, rename) {
 /** The turns in view, with their answers. @param {Chat} chat @returns {Promise<Exchange[]>} */
 async function exchanges(chat) {
   const read = { ...chat };
-  if (chat.conversation) await (await import("./stored.js")).readConversation(read);
+  if (chat.conversation) await (await scripts(import("./stored.js"))).readConversation(read);
   return Promise.all(store.path(read).map(exchange));
 }
 

@@ -1,7 +1,7 @@
 // @ts-check
 /** The form of a request's options. It is kept in this browser. */
 
-import { ApiError } from "./api.js";
+import { ApiError, isAway, json, Pauses, scripts } from "./api.js";
 import { announce, button, h, openDrawer } from "./dom.js";
 import { browserShelf } from "./storage.js";
 import { OPTION_HINTS, OPTION_LABELS, TEXT } from "./text.js";
@@ -59,6 +59,7 @@ export class Options {
     this.values = stored();
     /** @type {Map<string, HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement>} */
     this.controls = new Map();
+    this.pauses = new Pauses(); // while the names of the models cannot be read
     this.error = h("p", { class: "notice error", hidden: true });
     this.element = h("form", { class: "options", "aria-label": TEXT.options }, this.error);
     this.element.addEventListener("submit", (event) => event.preventDefault());
@@ -81,8 +82,21 @@ export class Options {
     }
   }
 
+  /**
+   * Scripts that are loaded when they are needed. Where the server does not send them, that is said.
+   * @template T @param {Promise<T>} loading @returns {Promise<T | null>}
+   */
+  async loaded(loading) {
+    try {
+      return await scripts(loading);
+    } catch (error) {
+      this.fail(/** @type {Error} */ (error).message);
+      return null;
+    }
+  }
+
   async editTools() {
-    const { editTools } = await import("./tools.js");
+    const tools = await this.loaded(import("./tools.js"));
     const read = () => {
       try {
         return toolList(this.parsed("tools", TEXT.toolsTitle));
@@ -90,7 +104,7 @@ export class Options {
         return null;
       }
     };
-    editTools(read, (tools) => this.set("tools", tools.length ? JSON.stringify(tools, null, 2) : ""));
+    tools?.editTools(read, (list) => this.set("tools", list.length ? JSON.stringify(list, null, 2) : ""));
   }
 
   /** Show the request that would be sent now. */
@@ -99,7 +113,7 @@ export class Options {
       const input = [{ role: "user", content: this.draft() || TEXT.suggestions[0] }];
       const request = { ...this.request(), input };
       this.fail("");
-      const { showCode } = await import("./code.js");
+      const { showCode } = await scripts(import("./code.js"));
       showCode(request);
     } catch (error) {
       this.fail(/** @type {Error} */ (error).message);
@@ -137,6 +151,7 @@ export class Options {
       all[name] = value;
     }
     browserShelf.set(OPTIONS, JSON.stringify(all));
+    if (this.controls.get("model")?.value) this.showModel();
   }
 
   /** @param {string} name @param {any} value */
@@ -153,6 +168,28 @@ export class Options {
     const control = /** @type {HTMLSelectElement} */ (this.controls.get("model"));
     control.replaceChildren(...names.map((name) => h("option", { value: name }, name)));
     if (names.includes(this.values.model)) control.value = this.values.model;
+    this.showModel();
+  }
+
+  /** Read the names of the served models, again and again while the server is away. */
+  async readModels(pauses = new Pauses()) {
+    this.pauses = pauses;
+    try {
+      const { data } = await json("v1/models");
+      this.models(data.map((/** @type {any} */ model) => model.id));
+    } catch (error) {
+      this.showModel(/** @type {Error} */ (error).message);
+      if (!isAway(error)) return;
+      await pauses.pass();
+      // A later call reads them instead, with pauses of its own.
+      if (this.pauses === pauses) void this.readModels(pauses);
+    }
+  }
+
+  /** Show in the bar which model answers, or why that is not known. */
+  showModel(problem = "") {
+    const label = /** @type {HTMLElement} */ (document.getElementById("model"));
+    label.textContent = problem || (this.controls.get("model")?.value ?? "");
   }
 
   /** Whether the request may be sent again without the tokens, which this server refuses. */

@@ -8,14 +8,33 @@
  * @typedef {import("./chats.js").Turn} Turn
  */
 
-import { ApiError, send } from "./api.js";
+import { ApiError, scripts, send } from "./api.js";
 import * as store from "./chats.js";
 import { announce, button } from "./dom.js";
 import { TEXT } from "./text.js";
 
-export const MOST_RUNS = 4; // a browser has six connections to a server
+export const MOST_RUNS = 4; // a browser has six connections to a server, for all of its tabs
 const LONGEST_STOP = 5000; // milliseconds for which the end of a stopped answer is awaited
+const LONGEST_CHECK = 5000; // milliseconds for which a next turn waits to know what the server has stored
 const REFUSALS = [400, 404, 413, 422]; // what the same input gets again
+const UNSTORED = [404, 405, 501]; // of a response that the server has just made
+
+const LOCK = "gpt-oss-answer "; // the name of a lock that each answer holds, and then that of its tab
+const TAB = LOCK + Math.random();
+
+let hasStored = false; // whether the server is known to store responses
+/** @type {Promise<unknown>} */
+let checks = Promise.resolve();
+
+/** Until it is known of the answers that have ended whether the server stores them. */
+export const checked = () => checks;
+
+/** The server no longer has the response before, or has never stored it. @param {any} request @param {ApiError} error */
+function isGone(request, { status, code, param, message }) {
+  if (!request?.previous_response_id) return false;
+  if (code === "previous_response_not_found" || message.includes("previous_response_id")) return true;
+  return status === 404 && [null, "response_id", "previous_response_id"].includes(param);
+}
 
 export class Run {
   /** @param {ChatView} view @param {Chat} chat @param {Turn} turn @param {Answer} shown */
@@ -38,17 +57,19 @@ export class Run {
     this.finished = this.follow(resumed).finally(() => {
       runs.delete(this.turn.id);
       this.view.showRuns();
+      checks = Promise.all([checks, this.keepUnstored()]);
     });
+    navigator.locks?.request(TAB, { mode: "shared" }, () => this.finished).catch(() => undefined);
   }
 
   /** @param {string} [resumed] @returns {Promise<void>} */
   async follow(resumed) {
     const { view, chat, turn, shown, controller } = this;
     const { signal } = controller;
-    shown.reset();
+    shown.reset({ isTimed: !resumed });
     try {
       const before = store.path({ ...chat, leaf: turn.parent }).filter((each) => !store.isLeftOut(each));
-      const { answerEvents } = await import("./stream.js");
+      const { answerEvents } = await scripts(import("./stream.js"));
       const onlost = () => this.lose();
       for await (const batch of answerEvents(turn, before, { signal, resumed, onlost })) this.apply(batch);
       if (!shown.ended) throw new ApiError(shown.problem || TEXT.lost, 0);
@@ -96,11 +117,36 @@ export class Run {
     if (turn.response) return shown.fail(error.message);
     turn.error = error.message;
     if (error instanceof ApiError) {
-      turn.gone = error.code === "previous_response_not_found";
-      turn.refused = REFUSALS.includes(error.status) && error.param !== "previous_response_id";
+      const hasOtherModels = error.param === "model" || error.code === "model_not_found";
+      if (hasOtherModels) void view.options.readModels();
+      turn.gone = isGone(turn.request, error);
+      turn.refused = REFUSALS.includes(error.status) && !turn.gone && !hasOtherModels;
     }
     this.save();
     showError(view, turn, shown);
+  }
+
+  /**
+   * Keep the answer in this browser where the server has not stored it: some servers give ids to responses,
+   * and store none.
+   */
+  async keepUnstored() {
+    const { chat, turn, shown } = this;
+    if (hasStored || chat.conversation || store.isRemoved(chat.id) || !turn.response) return;
+    try {
+      const signal = AbortSignal.timeout(LONGEST_CHECK);
+      await send(`v1/responses/${turn.response}`, { signal, ask: false });
+      hasStored = true;
+    } catch (error) {
+      if (!(error instanceof ApiError && UNSTORED.includes(error.status))) return;
+      turn.unstored = true;
+      turn.response = null;
+      if (!shown.ended && shown.problem) turn.error = shown.problem;
+      if (!turn.error) turn.output = shown.output;
+      turn.status ??= "cancelled"; // also where the connection was lost
+      turn.ended = true;
+      this.save();
+    }
   }
 
   /** Store what is known of the answer. */
@@ -125,14 +171,26 @@ export class Run {
   }
 }
 
+/** How many answers other tabs follow. */
+async function runsElsewhere() {
+  try {
+    const { held = [] } = await navigator.locks.query();
+    return held.filter(({ name = "" }) => name.startsWith(LOCK) && name !== TAB).length;
+  } catch {
+    // Only pages of https: and of this machine have locks, and only where the browser lets them store something.
+    return 0;
+  }
+}
+
 /**
  * Whether a further answer can be followed. A background answer that is out of view goes on without the
  * page: the oldest one makes room.
  * @param {Map<string, Run>} runs
  */
-export function makeRoom(runs) {
+export async function makeRoom(runs) {
+  const others = await runsElsewhere();
   const following = [...runs.values()].filter((run) => !run.controller.signal.aborted);
-  if (following.length < MOST_RUNS) return true;
+  if (following.length + others < MOST_RUNS) return true;
   const oldest = following.find(({ turn, shown }) => turn.background && turn.response && !shown.element.isConnected);
   oldest?.controller.abort();
   return Boolean(oldest);

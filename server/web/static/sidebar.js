@@ -1,7 +1,7 @@
 // @ts-check
 /** The lists of chats: those of this browser, and what else the server has stored. */
 
-import { ApiError } from "./api.js";
+import { ApiError, scripts } from "./api.js";
 import * as store from "./chats.js";
 import { button, direction, drawer, h } from "./dom.js";
 import { TEXT } from "./text.js";
@@ -112,8 +112,13 @@ export class Sidebar {
   }
 
   async reload() {
-    const { StoredList } = await import("./stored.js");
-    this.source = new StoredList();
+    try {
+      const { StoredList } = await scripts(import("./stored.js"));
+      this.source = new StoredList();
+    } catch (error) {
+      this.note.textContent = /** @type {Error} */ (error).message;
+      return;
+    }
     this.stored.replaceChildren();
     await this.load();
   }

@@ -78,6 +78,8 @@ export const TEXT = {
   cut: "incomplete",
   earlier: (/** @type {number} */ n) => `Sent along: ${n} earlier item${n === 1 ? "" : "s"}`,
   incomplete: "The answer reached its token limit.",
+  unserved: (/** @type {string[]} */ kinds) =>
+    `This server does not have ${kinds.length === 1 ? "a tool" : "tools"} that the request named: ${kinds.join(", ")}. The answer was made without.`,
   goOn: "Continue",
   goOnMessage: "Continue exactly where you stopped.",
   failed: "The answer failed",
@@ -92,7 +94,7 @@ export const TEXT = {
   shortened: "This is only the beginning: of a message that is this long, the browser stores no more.",
   dropped: (/** @type {number} */ n) =>
     `The browser's storage is full: ${n === 1 ? "the oldest chat was" : `the ${n} oldest chats were`} dropped from the list. “On the server” has what the server stores of them.`,
-  manyRuns: (/** @type {number} */ n) => `${n} answers are still coming. Wait for one of them, or stop it.`,
+  manyRuns: (/** @type {number} */ n) => `${n} answers are still coming. Wait for one of them, or stop it, here or in another tab.`,
   answering: "An answer is coming",
   keyTitle: "API key",
   keyText: "This server asks for a key. The key stays in this tab, and is forgotten with it.",

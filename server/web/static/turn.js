@@ -2,16 +2,16 @@
 /** Shows a turn: what was typed, the answer, and what one can do with both. */
 
 import { Answer } from "./answer.js";
-import { ApiError, json } from "./api.js";
+import { ApiError, isAway, json, Pauses } from "./api.js";
 import * as store from "./chats.js";
 import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
-import { makeRoom, MOST_RUNS, Run, showError } from "./run.js";
+import { checked, makeRoom, MOST_RUNS, Run, showError } from "./run.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
-export { makeRoom, MOST_RUNS };
+export { checked, makeRoom, MOST_RUNS };
 
 const LOOK_AGAIN = 1000; // milliseconds after which an answer of another tab is read again
 
@@ -36,23 +36,24 @@ export async function showTurn(view, turn, isLast) {
   if (run) return;
   if (turn.output) shown.show(store.responseOf(turn), isLast);
   else if (turn.error) showError(view, turn, shown);
-  else if (turn.response) await showResponse(view, turn, shown, isLast);
+  else if (turn.response) await showResponse(view, turn, shown);
   else if (turn.ended) shown.say(TEXT.interrupted);
   else shown.fail(TEXT.lost);
 }
 
-/** @param {ChatView} view @param {Turn} turn @param {Answer} shown @param {boolean} isLast */
-async function showResponse(view, turn, shown, isLast) {
+/** @param {ChatView} view @param {Turn} turn @param {Answer} shown */
+async function showResponse(view, turn, shown, pauses = new Pauses()) {
   const { chat } = view;
   try {
     const response = await json(`v1/responses/${turn.response}`);
     if (!view.turns.contains(shown.element)) return; // another chat or version was opened
-    if (!["queued", "in_progress"].includes(response.status)) return shown.show(response, isLast);
+    if (!["queued", "in_progress"].includes(response.status)) return shown.show(response, turn.id === chat.leaf);
+    turn.background ||= response.background; // programs make such responses, too
     if (!turn.background) {
       // Only the tab that has its stream can stop it.
       shown.say(TEXT.elsewhere);
-      setTimeout(() => void showResponse(view, turn, shown, isLast), LOOK_AGAIN);
-    } else if (makeRoom(view.runs)) {
+      setTimeout(() => void showResponse(view, turn, shown), LOOK_AGAIN);
+    } else if (await makeRoom(view.runs)) {
       new Run(view, chat, turn, shown).start(`v1/responses/${turn.response}?stream=true`);
     } else {
       shown.say(TEXT.manyRuns(MOST_RUNS));
@@ -60,6 +61,11 @@ async function showResponse(view, turn, shown, isLast) {
   } catch (error) {
     const gone = error instanceof ApiError && error.status === 404;
     shown.fail(gone ? TEXT.expired : /** @type {Error} */ (error).message);
+    if (!isAway(error)) return;
+    const readAgain = () => {
+      if (view.turns.contains(shown.element)) void showResponse(view, turn, shown, pauses);
+    };
+    void pauses.pass().then(readAgain);
   }
 }
 
@@ -112,7 +118,7 @@ function tools(view, turn, edit, copy) {
   };
   if (whole && (branches || turn.request)) add(TEXT.retry, again);
   if (turn.request || turn.response) add(TEXT.inspect, () => inspect(turn));
-  if (turn.request) add(TEXT.code, () => void showCode(turn));
+  if (turn.request) add(TEXT.code, () => void showCode(view, turn));
   if (branches) row.append(...switcher(view, turn));
   return row;
 }
@@ -144,8 +150,8 @@ function inspect(turn) {
   location.hash = "#inspector";
 }
 
-/** @param {Turn} turn */
-async function showCode(turn) {
-  const { showCode } = await import("./code.js");
-  showCode(turn.request);
+/** @param {ChatView} view @param {Turn} turn */
+async function showCode(view, turn) {
+  const code = await view.options.loaded(import("./code.js"));
+  code?.showCode(turn.request);
 }
