@@ -57,6 +57,19 @@ def test_what_came_of_a_stopped_answer_is_kept_where_the_server_does_not_store_i
     expect(page.locator(".note")).to_contain_text("Stopped.")
 
 
+def test_reasoning_that_was_cut_off_is_not_sent_again(open_page: Any) -> None:
+    page = open_page(expected="404")
+    stores_nothing(page)
+    ask(page, "Ponder this")
+    expect(page.locator(".reasoning")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_text("Stopped.")).to_be_visible()
+    with page.expect_request("**/v1/responses") as sent:
+        ask(page, "Hi")
+    contents = [item["content"] for item in sent.value.post_data_json["input"]]
+    assert contents == ["Ponder this", "Hi"]
+
+
 def test_the_message_of_an_answer_that_failed_unstored_goes_with_the_next(open_page: Any) -> None:
     page = open_page(expected="404")
     response = {"id": "resp_1", "status": "in_progress", "output": []}

@@ -28,7 +28,7 @@ export class Answer {
     this.element = h("div", { class: "answer" }, this.items, this.note);
     /** @type {Map<string, ItemView>} */
     this.views = new Map();
-    /** @type {Map<string, any>} the items, as far as they are known */
+    /** @type {Map<string, any>} the items that have ended, and messages */
     this.known = new Map();
     /** @type {Set<ItemView>} the views of items that have not ended */
     this.unended = new Set();
@@ -62,11 +62,12 @@ export class Answer {
     return Boolean(this.response) && !["queued", "in_progress"].includes(this.response.status);
   }
 
-  /** The output so far. Of a message that has not ended, it has the text. */
+  /** The items that have ended, and the text of a message that has not. Servers refuse items without content. */
   get output() {
-    return [...this.known].map(([id, item]) => {
+    return [...this.known].flatMap(([id, item]) => {
       if (item.type !== "message" || item.content?.length) return item;
-      return { ...item, content: [{ type: "output_text", text: this.views.get(id)?.source?.() ?? "", annotations: [] }] };
+      const text = this.views.get(id)?.source?.();
+      return text ? { ...item, content: [{ type: "output_text", text, annotations: [] }] } : [];
     });
   }
 
@@ -98,7 +99,7 @@ export class Answer {
     };
     const view = itemView(item, { approve });
     this.views.set(item.id, view);
-    this.known.set(item.id, item);
+    if (item.type === "message") this.known.set(item.id, item);
     this.unended.add(view);
     this.items.append(view.element);
     view.event({ type: "response.output_item.added", item });
