@@ -130,3 +130,37 @@ def test_formulas_are_aligned_and_boxed(open_page: Any) -> None:
         "(all) => all.map((each) => each.getBoundingClientRect().right)"
     )
     assert ends[0] == pytest.approx(ends[1], abs=1)
+
+
+def test_links_find_their_definitions_in_other_paragraphs(open_page: Any) -> None:
+    page = open_page()
+    text = """See [the *tides*][1] and [Moon].
+
+- and [sun][2]
+
+[1]: https://a.test/x_(y) "Title"
+[moon]: https://b.test
+
+[2]: javascript:alert(1)
+[^3]: A note of words.
+"""
+    served(page, stream([message(text)]))
+    ask(page, "Tides?")
+    links = page.locator(".prose a")
+    expect(links).to_have_text(["the tides", "Moon"])
+    expect(links.first).to_have_attribute("href", "https://a.test/x_(y)")
+    expect(page.get_by_text("A note of words.")).to_have_count(1)
+    expect(page.locator(".block.plain")).to_have_count(0)
+
+
+def test_links_have_their_definitions_when_an_answer_has_streamed(open_page: Any) -> None:
+    page = open_page()
+    text = "See [one][1].\n\nAnd [two][1].\n\n```md\n[one][1]\n```\n\n[1]: https://a.test\n"
+    deltas = [
+        {"type": "response.output_text.delta", "item_id": "msg_1", "delta": each}
+        for each in text.splitlines(keepends=True)
+    ]
+    served(page, stream([message(text)], *deltas))
+    ask(page, "Tides?")
+    expect(page.locator(".prose a")).to_have_text(["one", "two"])
+    expect(page.locator(".prose code")).to_have_text("[one][1]\n")

@@ -20,15 +20,18 @@ const LONGEST_PAUSE = 10_000; // after failures
 const MOST_TRIES = 10; // of a block: about a minute
 const MOST_BLOCKS = 64;
 const MOST_CHARACTERS = 60_000;
+/** Definitions of links, as in `[1]: https://a.test "A"`. Each is one for the server, too: repeated, it adds no text. */
+const DEFINITION =
+  /^ {0,3}\[[^[\]\s\\][^[\]\n\\]{0,200}\]:[ \t]*(?:https?:\/\/|mailto:|#)(?:[^\s()<>\\]|\([^\s()<>\\]*\))*(?:[ \t]+"[^"\n\\]*")?[ \t]*$/gm;
 
 /** @type {Waiting[]} */
 let pending = [];
 let busy = false;
 
-/** @param {string} text @param {Element} element */
-function schedule(text, element) {
-  if (text.length > MOST_CHARACTERS) return; // it stays plain
-  pending.push({ text, element, tries: 0 });
+/** @param {Waiting} block */
+function schedule(block) {
+  if (block.text.length > MOST_CHARACTERS) return; // it stays as it is
+  if (!pending.includes(block)) pending.push(block);
   void work();
 }
 
@@ -105,6 +108,8 @@ export class Markup {
     this.tail = h("div", { class: "block plain arriving" });
     this.element = h("div", { class: "prose" }, this.tail);
     this.splitter = new Splitter();
+    /** @type {Waiting[]} the complete blocks */
+    this.blocks = [];
     this.drawn = -1; // the changes of the splitter's rest that the tail shows
     this.waiting = "";
     this.frame = 0;
@@ -141,7 +146,9 @@ export class Markup {
   settle({ text, codes }) {
     const element = h("div", { class: "block plain", dir: direction(text) }, ...plain({ text: text.trimEnd(), codes }));
     this.tail.before(element);
-    schedule(text, element);
+    const settled = { text, element, tries: 0 };
+    this.blocks.push(settled);
+    schedule(settled);
   }
 
   /** The text is complete. */
@@ -152,6 +159,20 @@ export class Markup {
     const { rest, codes } = this.splitter;
     if (rest.trim()) this.settle({ text: rest, codes });
     this.tail.remove();
+    this.define();
+  }
+
+  /** Render blocks with the definitions of their links, which are often at the end of the text. */
+  define() {
+    const definitions = this.blocks.flatMap(({ text }) => text.match(DEFINITION) ?? []);
+    const labels = definitions.map((each) => each.slice(0, each.indexOf("]") + 1).trim().toLowerCase());
+    for (const block of this.blocks) {
+      const text = block.text.toLowerCase();
+      const used = definitions.filter((_, index) => text.includes(labels[index]));
+      if (!used.length) continue;
+      block.text = `${used.join("\n")}\n\n${block.text}`;
+      schedule(block);
+    }
   }
 }
 
