@@ -13,7 +13,7 @@ import random
 from enum import Enum, auto
 from typing import Any, cast
 
-from httptools import HttpParserError, HttpParserUpgrade
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from starlette.types import ASGIApp
 from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -166,12 +166,40 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         self._unset_keepalive_if_required()
         try:
             self.parser.feed_data(piece)
-        except HttpParserUpgrade:
-            # Upgrades to other protocols than WebSocket are ignored.
+        except HttpParserUpgrade as upgrade:
             if self._should_upgrade():
                 self.handle_websocket_upgrade()
+            else:
+                # This parser has skipped the body, and would take it for the next request.
+                head = self._head_without_upgrade()
+                self.parser = self._new_parser()
+                self._parse(head + piece[upgrade.args[0] :])
         except HttpParserError:
             self._refuse(self._reason or InvalidRequest("Invalid HTTP request received."))
+
+    def _ignores_upgrade(self) -> bool:
+        """Whether the parser ends this request after its head, for an upgrade that is not made.
+
+        Only upgrades to WebSocket are made. A request with another one is as one without it (RFC
+        9110, 7.8): its head is parsed again, and its body as usual. CONNECT remains an upgrade.
+        """
+        parser = self.parser
+        return (
+            parser.should_upgrade()
+            and parser.get_method() != b"CONNECT"
+            and not self._should_upgrade()
+        )
+
+    def _new_parser(self) -> HttpRequestParser:
+        parser = HttpRequestParser(self)
+        parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        return parser
+
+    def _head_without_upgrade(self) -> bytes:
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         """Called by the parser at the first byte of a request."""
@@ -187,6 +215,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request. Raises APIError to refuse it."""
+        if self._ignores_upgrade():
+            return
         self._in_head, self._in_body = False, True
         self._idle_bytes = 0
         self._progress, self._was_paused = self.loop.time(), False
@@ -195,6 +225,10 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         if not self.parser.should_upgrade():
             # Trailers are passed to `on_header` too, and must not become headers.
             self.headers = []
+        if len(self.pipeline) == 1:
+            # uvicorn has stopped to read, and would not notice a disconnect during the answer.
+            # Behind more requests, it stops: all that waits takes memory.
+            self.flow.resume_reading()
         if len(self.pipeline) > self._limits.pipelined:
             self._fail(InvalidRequest("Too many requests wait on this connection."))
 
@@ -218,6 +252,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The request is complete."""
+        if self._ignores_upgrade():
+            return
         self._in_body = False
         self._idle_bytes = 0
         super().on_message_complete()

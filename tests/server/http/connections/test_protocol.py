@@ -377,6 +377,18 @@ async def test_every_request_of_a_connection_learns_that_it_is_lost() -> None:
         assert len(served.app.scopes) == 1
 
 
+async def test_a_request_that_waits_does_not_hide_that_the_client_has_left() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect()
+        connection = await served.connection()
+        client.send(head(b"/watch"))
+        await until(lambda: len(served.app.scopes) == 1)
+        client.send(head(b"/echo"))
+        await until(lambda: len(connection.pipeline) == 1)
+        await client.close()
+        await until(lambda: served.app.left == 1)
+
+
 # How many
 
 

@@ -10,6 +10,7 @@ import pytest
 from server.errors import BodyMemoryExhausted
 from server.http.bodies.budget import Budget
 from server.http.connections.limits import Limits
+from server.http.connections.protocol import Pending
 from server.http.connections.websocket import UNCHARGED, Socket
 from server.threads import LARGE
 from tests.server.http.connections.served import (
@@ -104,6 +105,42 @@ async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> 
         client = await served.connect(head(b"/unread", *lines) * 2)
         assert (await client.read(b"0\r\n\r\n")).status == 200
         assert caplog.records == []
+
+
+BODY = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("in_two", [False, True], ids=["one packet", "two packets"])
+@pytest.mark.parametrize(
+    ("framing", "sent"),
+    [
+        (b"Content-Length: %d" % len(BODY), BODY),
+        (b"Transfer-Encoding: chunked", b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)),
+    ],
+    ids=["length", "chunks"],
+)
+async def test_another_upgrade_leaves_the_body(framing: bytes, sent: bytes, in_two: bool) -> None:
+    lines = (b"Connection: Upgrade, HTTP2-Settings", b"Upgrade: h2c", b"HTTP2-Settings: AAEA")
+    request = head(b"/echo", *lines, framing)
+    async with serve(Limits()) as served:
+        client = await served.connect(request if in_two else request + sent)
+        if in_two:
+            await served.connection(Pending.BODY)
+            client.send(sent)
+        assert b"%d bytes" % len(BODY) in (await client.read(b"0\r\n\r\n")).body
+        client.send(head(b"/unread"))
+        assert (await client.read(b"0\r\n\r\n")).status == 200
+        assert [scope["path"] for scope in served.app.scopes] == ["/echo", "/unread"]
+
+
+@pytest.mark.parametrize("line", [b"HTTP/1.1", b"HTTP/1.0"])
+async def test_another_upgrade_leaves_the_end_of_the_connection(line: bytes) -> None:
+    request = head(b"/echo", b"Connection: close, Upgrade", b"Upgrade: h2c", b"Content-Length: 2")
+    async with serve(Limits()) as served:
+        answer = await served.answer(request.replace(b"HTTP/1.1", line) + b"ab")
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert b"2 bytes" in answer.body
+        assert b"upgrade" not in dict(served.app.scopes[0]["headers"])
 
 
 async def test_more_websockets_are_a_503() -> None:
