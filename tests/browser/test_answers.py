@@ -17,6 +17,7 @@ def shown(page: Page, text: str) -> None:
     """Show an answer with this text, at once."""
     served(page, stream([message(text)]))
     ask(page, "Write")
+    expect(page.locator(".prose")).to_be_visible()
 
 
 def copied(page: Page) -> Any:
