@@ -206,8 +206,12 @@ class _Writer:
 
 
 def stream_batches(events: Batches, encode: Encode) -> Response:
-    """A stream of the events, then `[DONE]`. The generator is closed if the client disconnects."""
-    response = EventSourceResponse(_write(events, encode), sep="\n")
+    """A stream of the events, then `[DONE]`. The generator is closed if the client disconnects.
+
+    A comment every PING_SECONDS without events keeps the connection open.
+    """
+    # The pings of sse-starlette could come within a large event, which is sent in parts.
+    response = EventSourceResponse(_write(events, encode), sep="\n", ping=0)
     # Whether the connection stays open is the HTTP server's to say.
     del response.headers["connection"]
     return response
@@ -215,9 +219,21 @@ def stream_batches(events: Batches, encode: Encode) -> Response:
 
 async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]:
     try:
-        async for batch in events:
-            for part in joined(chain.from_iterable(map(encode, batch))):
-                yield part
+        next_batch = asyncio.ensure_future(anext(events, None))
+        try:
+            while True:
+                if not (await asyncio.wait({next_batch}, timeout=PING_SECONDS))[0]:
+                    yield PING
+                    continue
+                if (batch := next_batch.result()) is None:
+                    break
+                for part in joined(chain.from_iterable(map(encode, batch))):
+                    yield part
+                next_batch = asyncio.ensure_future(anext(events, None))
+        finally:
+            # A generator that still runs cannot be closed.
+            next_batch.cancel()
+            await asyncio.wait({next_batch})
         yield DONE
     finally:
         await events.aclose()

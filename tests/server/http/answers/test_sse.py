@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
+from sse_starlette import EventSourceResponse
 from starlette.types import Message
 
 from server.encoding.json_pieces import EncodedArray
@@ -803,3 +804,38 @@ async def test_leaving_stored_events_closes_them(client: Client) -> None:
     client.left.set()
     await streaming
     assert batches.closed
+
+
+async def test_a_stream_of_stored_events_is_pinged_while_it_waits(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "PING_SECONDS", 0.001)
+    batches = Batches()
+    response = stream_batches(batches(stays=True), unnamed)
+    streaming = asyncio.create_task(response(client.scope, client.receive, client.send))
+    await pinged(client)
+    client.left.set()
+    await streaming
+    assert client.body.replace(PING, b"") == ONE + TWO + THREE
+    assert batches.closed
+
+
+async def test_no_ping_is_within_a_large_stored_event(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "PING_SECONDS", 1e-9)
+    monkeypatch.setattr(EventSourceResponse, "DEFAULT_PING_INTERVAL", 1e-9)
+    values = EncodedArray()
+    values.add(range(200_000))
+
+    async def batches() -> AsyncGenerator[Sequence[WireEvent], None]:
+        yield [{"type": "large", "values": values}]
+
+    async def send(message: Message) -> None:
+        await settle()
+        await client.send(message)
+
+    await stream_batches(batches(), named)(client.scope, client.receive, send)
+    event = b"event: large\ndata: %b\n\n" % orjson.dumps({"type": "large", "values": values})
+    assert event in client.body
+    assert len(client.bodies) > 10
