@@ -96,8 +96,8 @@ class Idempotency:
     def _finished(self, key: _Key, answer: "_Answer", state: RequestState) -> None:
         del self._running[key]
         failed = state.run is not None and state.run.error is not None
-        complete = answer.complete()
-        if complete is not None and not failed and complete.size <= self._complete.maxsize:
+        complete = answer.complete(self._complete.maxsize)
+        if complete is not None and not failed:
             self._complete[key] = complete
 
 
@@ -127,6 +127,7 @@ class _Answer:
     def __init__(self, digest: bytes, app: ASGIApp, scope: Scope, body: bytes) -> None:
         self.digest = digest
         self._messages: list[Message] = []
+        self._size = OVERHEAD
         self._readers: set[asyncio.Event] = set()
         self._state = state_of(scope)
         self._request: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
@@ -140,10 +141,10 @@ class _Answer:
         """The code of the error that it is. It is known when the answer begins."""
         return self._state.error_code
 
-    def complete(self) -> _CompleteAnswer | None:
+    def complete(self, most: float) -> _CompleteAnswer | None:
         """The complete answer, its messages joined; None if a retry should make a new answer.
 
-        Call it after the end of the task.
+        Call it after the end of the task. most: bytes in memory; a larger answer is None, too.
         """
         if self.task.cancelled():
             return None
@@ -151,14 +152,14 @@ class _Answer:
             if not self._readers:
                 logger.error("an answer that nobody waits for failed", exc_info=error)
             return None
-        if not self._messages:
+        if not self._messages or self._size > most:
             return None
         start, *parts = self._messages
         if start["status"] >= 500 or start["status"] in _NOT_STORED:
             return None
-        body = b"".join(part.get("body", b"") for part in parts)
-        # A copy, because bytes from orjson take at least 4 KiB.
-        return _CompleteAnswer(self.digest, start, bytes(memoryview(body)), self.code)
+        # The first part makes a copy of a single other one: bytes from orjson take at least 4 KiB.
+        body = b"".join([b"", *(part.get("body", b"") for part in parts)])
+        return _CompleteAnswer(self.digest, start, body, self.code)
 
     async def send(self, receive: Receive, send: Send, *, replayed: bool) -> None:
         """Send the messages as they come, until the client disconnects. Raises the task's error."""
@@ -190,6 +191,7 @@ class _Answer:
 
     async def _record(self, message: Message) -> None:
         self._messages.append(message)
+        self._size += len(message.get("body", b""))
         self._wake()
 
     def _wake(self) -> None:

@@ -264,6 +264,36 @@ async def test_an_answer_that_is_larger_than_all_room_removes_no_other() -> None
     assert server.calls == 2
 
 
+async def test_an_answer_that_is_larger_than_all_room_is_not_joined(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Unjoinable:
+        def __len__(self) -> int:
+            return OVERHEAD
+
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": Unjoinable()})
+
+    async def receive() -> Message:
+        if body:
+            return body.pop()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    body: list[Message] = [{"type": "http.request", "body": b"{}"}]
+    sent: list[Message] = []
+    headers = [(b"idempotency-key", b"k")]
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+    await Owner(Idempotency(app, capacity=OVERHEAD))(scope, receive, send)
+    await asyncio.sleep(0)
+    assert len(sent) == 2
+    assert caplog.records == []
+
+
 async def test_what_is_forgotten_makes_room() -> None:
     """A hundred answers pass through room for two, and the last two are still there."""
     server = Counting(capacity=2 * OVERHEAD + 200)
