@@ -7,6 +7,16 @@ from harmony import pointers
 from harmony.schemas.keywords import unenforceable, without_effect
 from harmony.schemas.places import INNER_WORDS, SCHEMA_MAPS
 
+_TYPES: tuple[tuple[Any, str], ...] = (
+    (bool, "boolean"),
+    ((int, float), "number"),
+    (str, "string"),
+    (Mapping, "object"),
+    (list, "array"),
+    (object, "null"),
+)
+"""The types of JSON values. bool, which is an int too, comes first."""
+
 _COMBINING = ("$ref", "oneOf", "allOf")
 
 
@@ -27,14 +37,23 @@ def _drop_dialect(place: dict[str, Any]) -> None:
 def relaxed(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` without the keywords that llguidance does not enforce as they are defined.
 
-    It permits all that `schema` permits, so what remains can be enforced.
+    Outside of `oneOf` it permits all that `schema` permits, so what remains can be enforced.
     """
     return _rewritten(schema, _relax)
 
 
 def _relax(place: dict[str, Any]) -> None:
-    for word in unenforceable(place):
-        place.pop(word, None)
+    for word in unenforceable(place) & place.keys():
+        value = place.pop(word)
+        if word == "const":
+            value = [value]
+        if word in ("const", "enum") and isinstance(value, list):
+            # Alternatives that differ in their types remain different.
+            place.setdefault("type", sorted({_type_of(one) for one in value}))
+
+
+def _type_of(value: Any) -> str:
+    return next(name for kind, name in _TYPES if isinstance(value, kind))
 
 
 def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ VARIABLES = {
     "api_key": ("k1,k2", ("k1", "k2")),
     "api_key_file": (__file__, Path(__file__)),
     "allow_anonymous": ("true", True),
+    "share_cache": ("true", True),
     "allowed_host": ("a.example, *.b.example:1", ("a.example", "*.b.example:1")),
     "cors_origin": ("*", ("*",)),
     "playground": ("true", True),

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from itertools import chain
 from time import monotonic
 
@@ -231,9 +232,12 @@ async def _write(events: Batches, encode: Encode) -> AsyncGenerator[bytes, None]
                     yield part
                 next_batch = asyncio.ensure_future(anext(events, None))
         finally:
-            # A generator that still runs cannot be closed.
+            # A generator that still runs cannot be closed. The task group of sse-starlette cancels
+            # this wait again and again.
             next_batch.cancel()
-            await asyncio.wait({next_batch})
+            while not next_batch.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait({next_batch})
         yield DONE
     finally:
         await events.aclose()

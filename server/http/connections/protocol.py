@@ -181,14 +181,9 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
         """Whether the parser ends this request after its head, for an upgrade that is not made.
 
         Only upgrades to WebSocket are made. A request with another one is as one without it (RFC
-        9110, 7.8): its head is parsed again, and its body as usual. CONNECT remains an upgrade.
+        9110, 7.8): its head is parsed again, and its body as usual.
         """
-        parser = self.parser
-        return (
-            parser.should_upgrade()
-            and parser.get_method() != b"CONNECT"
-            and not self._should_upgrade()
-        )
+        return self.parser.should_upgrade() and not self._should_upgrade()
 
     def _new_parser(self) -> HttpRequestParser:
         parser = HttpRequestParser(self)
@@ -215,6 +210,8 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request. Raises APIError to refuse it."""
+        if self.parser.get_method() == b"CONNECT":
+            self._fail(InvalidRequest("Invalid HTTP request received."))
         if self._ignores_upgrade():
             return
         self._in_head, self._in_body = False, True

@@ -151,6 +151,8 @@ class SwappedTorch:
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU with all packages, as transformers' quantizer and the loading see it."""
     monkeypatch.setattr(quantizer_mxfp4, "torch", SwappedTorch((8, 0)))
+    # A CUDA build of torch names its accelerator without one, too.
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda *_: None)
     for name in ("is_triton_available", "is_kernels_available"):
         monkeypatch.setattr(quantizer_mxfp4, name, lambda *_: True)
     monkeypatch.setattr(weights, "why_no_mxfp4", lambda device: None)

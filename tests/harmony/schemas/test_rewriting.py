@@ -274,6 +274,11 @@ BIG = 1234567890123456789
 RELAXED = {
     "a large constant": ({"type": "integer", "const": BIG}, str(BIG)),
     "a large integer in an enum": ({"type": "integer", "enum": [1, BIG]}, str(BIG)),
+    "a large constant beside a string": ({"oneOf": [{"const": BIG}, {"const": "b"}]}, str(BIG)),
+    "a large enum beside a string": (
+        {"oneOf": [{"enum": [BIG, [BIG], None]}, {"type": "string"}]},
+        "[1]",
+    ),
     "large bounds": ({"type": "integer", "minimum": -(2**63), "maximum": 2**63 - 1}, "-3"),
     "large fractions": ({"type": "number", "minimum": 0, "maximum": 1e300}, "1.5"),
     "negative multiples": ({"type": "number", "multipleOf": 0.01}, "-1.25"),

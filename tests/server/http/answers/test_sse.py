@@ -785,6 +785,8 @@ class Batches:
             if stays:
                 await asyncio.Event().wait()
         finally:
+            for _ in range(3):  # as a database's client, which ends a query
+                await asyncio.sleep(0)
             self.closed = True
 
 

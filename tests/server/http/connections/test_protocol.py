@@ -159,6 +159,8 @@ async def test_a_request_has_one_host(data: bytes, status: int) -> None:
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"CONNECT /echo HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"CONNECT http://a/echo HTTP/1.1\r\nHost: a\r\n\r\n",
     ],
 )
 async def test_what_is_no_request_is_a_400_in_openais_body(data: bytes) -> None:
@@ -166,6 +168,7 @@ async def test_what_is_no_request_is_a_400_in_openais_body(data: bytes) -> None:
         answer = await served.answer(data)
         assert answer.status == 400
         assert answer.error["message"] == "Invalid HTTP request received."
+        assert served.app.scopes == []
 
 
 async def test_a_client_may_read_why_while_it_still_sends() -> None:
