@@ -131,6 +131,17 @@ def context(browser: "Browser") -> Iterator["BrowserContext"]:
     context.close()
 
 
+def until(page: "Page", condition: str) -> None:
+    """Wait for a condition of JavaScript. Playwright's own way breaks the page's policy."""
+    wait = "await new Promise(requestAnimationFrame)"
+    page.evaluate(
+        f"""async () => {{
+            const over = AbortSignal.timeout({TIMEOUT_MS});
+            while (!({condition})) {{ over.throwIfAborted(); {wait}; }}
+        }}"""
+    )
+
+
 Open = Callable[..., "Page"]
 
 

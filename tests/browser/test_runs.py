@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import Server
+from tests.browser.conftest import Server, until
 from tests.browser.test_chat import ask, served, stream
 from tests.browser.test_chats import STORED, answered, manage, open_conversation
 
@@ -364,6 +364,57 @@ def test_the_oldest_background_answer_is_left_where_a_connection_is_needed(open_
         ask(page, "Hi")
     assert failed.value.post_data_json["input"][0]["content"] == "Ponder 0"
     expect(page.get_by_text("tokens in")).to_be_visible()
+
+
+def test_an_answer_is_left_for_no_other_where_other_tabs_have_all_connections(
+    open_page: Any,
+) -> None:
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Ponder this")
+    expect(page.locator(".reasoning")).to_be_visible()
+    page.get_by_role("button", name="New chat").click()
+    for number in range(4):
+        name = f"gpt-oss-answer of tab {number}"
+        page.evaluate(
+            "(name) => void navigator.locks.request(name, () => new Promise(() => {}))", name
+        )
+    until(page, "(await navigator.locks.query()).held.length === 5")
+    ask(page, "Hi")
+    expect(page.locator(".options .error")).to_contain_text("4 answers are still coming.")
+    expect(page.get_by_role("img", name="An answer is coming")).to_have_count(1)
+
+
+WAITING = """
+  const { query } = LockManager.prototype;
+  window.waiting = [];
+  LockManager.prototype.query = async function () {
+    if (sessionStorage.waits) await new Promise((resolve) => window.waiting.push(resolve));
+    return query.call(this);
+  };
+"""
+"""The count of the answers of other tabs comes when `waiting` is resolved."""
+
+
+def test_an_answer_whose_chat_is_drawn_twice_is_followed_once(open_page: Any, context: Any) -> None:
+    context.add_init_script(WAITING)
+    page = open_page()
+    page.get_by_label("Answers go on without this page").check()
+    ask(page, "Ponder this")
+    expect(page.locator(".reasoning")).to_be_visible()
+    page.evaluate("sessionStorage.waits = 'yes'")
+    followed: list[str] = []
+    page.on("request", lambda request: followed.append(request.url))
+    page.reload()
+    until(page, "waiting.length === 1")
+    page.get_by_role("button", name="New chat").click()
+    choose(page, "Ponder this")
+    until(page, "waiting.length === 2")
+    page.evaluate("for (const resolve of waiting) resolve()")
+    expect(page.locator(".reasoning")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".note")).to_contain_text("Stopped.")
+    assert len([url for url in followed if url.endswith("?stream=true")]) == 1
 
 
 def test_a_chat_that_waits_for_its_answer_to_stop_blocks_no_other(open_page: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import running
+from tests.browser.conftest import running, until
 from tests.browser.test_chat import WEATHER, ask, served, stream
 from tests.browser.test_chats import answered
 from tests.browser.test_faults import PLAIN
@@ -33,7 +33,7 @@ def test_answers_that_the_server_does_not_store_are_kept_here_and_sent_again(
     expect(page.get_by_text("Hello, Bob.")).to_be_visible()
     if reloads:
         expect(page.locator(".note")).to_have_text("")
-        page.wait_for_function("localStorage['gpt-oss-chats'].includes('Hello, Bob.')")
+        until(page, "localStorage['gpt-oss-chats'].includes('Hello, Bob.')")
         page.reload()
         expect(page.get_by_text("Hello, Bob.")).to_be_visible()
     ask(page, "Who am I?")
@@ -51,10 +51,58 @@ def test_what_came_of_a_stopped_answer_is_kept_where_the_server_does_not_store_i
     ask(page, "Count slowly")
     expect(page.get_by_text("One two")).to_be_visible()
     page.get_by_role("button", name="Stop").click()
-    page.wait_for_function("localStorage['gpt-oss-chats'].includes('One two')")
+    until(page, "localStorage['gpt-oss-chats'].includes('One two')")
     page.reload()
     expect(page.get_by_text("One two")).to_be_visible()
     expect(page.locator(".note")).to_contain_text("Stopped.")
+
+
+def test_a_stopped_answer_that_the_server_stores_late_is_not_kept_here(open_page: Any) -> None:
+    page = open_page(expected="404")
+    answers = iter([lambda route: route.fulfill(status=404, json=NOT_FOUND)])
+    page.route(
+        "**/v1/responses/resp_*",
+        lambda route: next(answers, lambda route: route.continue_())(route),
+    )
+    ask(page, "Count slowly")
+    expect(page.get_by_text("One two")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    with page.expect_request("**/v1/responses") as sent:
+        ask(page, "Hi")
+    assert sent.value.post_data_json["previous_response_id"].startswith("resp_")
+
+
+@pytest.mark.parametrize("status", [200, 404, 405])
+def test_what_the_server_did_not_know_is_deleted_all_the_same(open_page: Any, status: int) -> None:
+    page = open_page(expected="status of 40")
+    served(page, stream([MESSAGE]))
+    stores_nothing(page)
+    with page.expect_request("**/v1/responses/resp_1"):
+        ask(page, "I am Bob")
+    until(page, "localStorage['gpt-oss-chats'].includes('Hello, Bob.')")
+    page.unroute("**/v1/responses/resp_*")
+    page.route("**/v1/responses/resp_*", lambda route: route.fulfill(status=status, json={}))
+    page.on("dialog", lambda dialog: dialog.accept())
+    with page.expect_response("**/v1/responses/resp_1") as answer:
+        page.get_by_role("button", name="Delete this chat: I am Bob").click()
+    assert answer.value.request.method == "DELETE"
+    expect(page.locator(".options .error")).to_have_text("")
+
+
+def test_a_completion_has_the_preamble_and_the_answer(open_page: Any) -> None:
+    page = open_page(expected="404")
+    preamble = {**MESSAGE, "id": "msg_0", "phase": "commentary"}
+    preamble["content"] = [{**PART, "text": "I look."}]
+    served(page, stream([preamble, MESSAGE]))
+    stores_nothing(page)
+    with page.expect_request("**/v1/responses/resp_1"):
+        ask(page, "I am Bob")
+    until(page, "localStorage['gpt-oss-chats'].includes('Hello, Bob.')")
+    page.route("**/v1/responses", lambda route: route.fulfill(status=404, json=NOT_FOUND))
+    with page.expect_request("**/v1/chat/completions") as sent:
+        ask(page, "Who am I?")
+    said = {"role": "assistant", "content": "I look.\nHello, Bob."}
+    assert sent.value.post_data_json["messages"][1] == said
 
 
 def test_reasoning_that_was_cut_off_is_not_sent_again(open_page: Any) -> None:

@@ -273,9 +273,9 @@ export class ChatView {
     if (running && !running.shown.ended) await running.stop();
     await running?.finished;
     await turns.checked();
-    const hasRoom = await turns.makeRoom(this.runs);
+    const others = await turns.runsElsewhere();
     if (chat !== this.chat) return false; // somebody did not wait
-    if (!hasRoom) {
+    if (!turns.makeRoom(this.runs, others)) {
       this.options.fail(TEXT.manyRuns(turns.MOST_RUNS));
       return false;
     }

@@ -8,16 +8,15 @@
  * @typedef {{
  *   id: string, parent: string | null, input: any[], request: any, response: string | null,
  *   error: string | null, background: boolean, ended: boolean, output?: any[], status?: string,
- *   unstored?: boolean, unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean, cut?: boolean,
+ *   unstored?: string, unseen?: string[], refused?: boolean, gone?: boolean, shortened?: boolean, cut?: boolean,
  * }} Turn
- * `output` is that of an answer that the server does not store, `status` how an answer ended. `unstored`: the
- * server gave the answer an id, and does not store it. `unseen` has the ids of earlier turns that are sent
+ * `output` is that of an answer that the server does not store, `status` how an answer ended. `unstored` is
+ * an id that the server gave the answer, and does not know. `unseen` has the ids of earlier turns that are sent
  * again: the server has them not. `refused`: the server does not accept the input. `gone`: it no longer has
  * the response before. `shortened`: the browser stores only the beginning of the input.
  * `cut`: the page has read only the end of the input, or nothing of it.
  * @typedef {{
- *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null,
- *   conversation?: string,
+ *   id: string, title: string, updated: number, turns: Turn[], leaf: string | null, conversation?: string,
  * }} Chat
  * `conversation` is the id of a conversation on the server, whose turns the server has.
  */
@@ -182,16 +181,18 @@ export function remove(id) {
 
 /** Delete what the server has of a chat. @param {Chat} chat @returns how much could not be deleted */
 export async function removeFromServer(chat) {
+  const erase = (/** @type {string} */ path) => send(path, { method: "DELETE", ask: false });
   const paths = chat.turns.flatMap((turn) => turn.response ?? []).map((id) => `v1/responses/${id}`);
   if (chat.conversation) paths.push(`v1/conversations/${chat.conversation}`);
-  const results = await Promise.allSettled(paths.map((path) => send(path, { method: "DELETE", ask: false })));
+  // The server may have stored these after it was asked for them.
+  for (const { unstored } of chat.turns) if (unstored) erase(`v1/responses/${unstored}`).catch(() => undefined);
+  const results = await Promise.allSettled(paths.map(erase));
   return results.filter((result) => result.status === "rejected" && result.reason.status !== 404).length;
 }
 
 /**
  * Add a turn, which becomes the leaf.
- * @param {Chat} chat @param {string | null} parent @param {any[]} input
- * @returns {Turn}
+ * @param {Chat} chat @param {string | null} parent @param {any[]} input @returns {Turn}
  */
 export function addTurn(chat, parent, input) {
   /** @type {Turn} */
@@ -239,10 +240,7 @@ export function isLeftOut(turn) {
   return Boolean(turn.refused || turn.shortened) && !turn.response && !turn.output;
 }
 
-/**
- * The ids of the turns up to `id` that the server has not, since the last one that it has.
- * @param {Chat} chat @param {string | null} id
- */
+/** The ids of the turns up to `id` since the last one that the server has. @param {Chat} chat @param {string | null} id */
 function unseenTurns(chat, id) {
   const before = path({ ...chat, leaf: id });
   const from = before.findLastIndex((turn) => isSeen(chat, turn)) + 1;

@@ -5,7 +5,7 @@
  */
 
 import { events, messageOf, send } from "./api.js";
-import { sentOutput } from "./chats.js";
+import { sentOutput, textOf } from "./chats.js";
 
 /** @typedef {import("./chats.js").Turn} Turn */
 
@@ -45,11 +45,11 @@ const functionTool = ({ type, ...own }) => ({ type, function: own });
 /** @param {Turn} turn */
 function messagesOf(turn) {
   const output = sentOutput(turn);
-  const message = output.find((item) => item.type === "message");
+  const messages = output.filter((item) => item.type === "message");
   const calls = output.filter((item) => item.type === "function_call");
   const said = {
     role: "assistant",
-    content: message?.content[0].text ?? "",
+    content: textOf(messages),
     ...(calls.length && { tool_calls: calls.map(callOf) }),
   };
   return [...turn.input.flatMap(typedMessages), ...(output.length ? [said] : [])];

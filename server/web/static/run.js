@@ -18,9 +18,10 @@ const LONGEST_STOP = 5000; // milliseconds for which the end of a stopped answer
 const LONGEST_CHECK = 5000; // milliseconds for which a next turn waits to know what the server has stored
 const REFUSALS = [400, 404, 413, 422]; // what the same input gets again
 const UNSTORED = [404, 405, 501]; // of a response that the server has just made
+const LATE = 1000; // milliseconds after which a server has stored an answer that was stopped
 
-const LOCK = "gpt-oss-answer "; // the name of a lock that each answer holds, and then that of its tab
-const TAB = LOCK + Math.random();
+const LOCK = "gpt-oss-answer "; // how the names of the locks begin that answers hold
+const TAB = LOCK + Math.random(); // the name for the answers of this tab
 
 let hasStored = false; // whether the server is known to store responses
 /** @type {Promise<unknown>} */
@@ -57,7 +58,7 @@ export class Run {
     this.finished = this.follow(resumed).finally(() => {
       runs.delete(this.turn.id);
       this.view.showRuns();
-      checks = Promise.all([checks, this.keepUnstored()]);
+      checks = Promise.all([checks, this.keepUnstored().catch(() => undefined)]);
     });
     navigator.locks?.request(TAB, { mode: "shared" }, () => this.finished).catch(() => undefined);
   }
@@ -133,19 +134,30 @@ export class Run {
   async keepUnstored() {
     const { chat, turn, shown } = this;
     if (hasStored || chat.conversation || store.isRemoved(chat.id) || !turn.response) return;
+    let isMissing = await this.isMissing();
+    if (isMissing && !shown.ended) {
+      await new Promise((resolve) => setTimeout(resolve, LATE));
+      isMissing = await this.isMissing();
+    }
+    if (!isMissing) return;
+    turn.unstored = turn.response;
+    turn.response = null;
+    if (!shown.ended && shown.problem) turn.error = shown.problem;
+    if (!turn.error) turn.output = shown.output;
+    turn.status ??= "cancelled"; // also where the connection was lost
+    turn.ended = true;
+    this.save();
+  }
+
+  /** Whether the server says that it does not have the response. */
+  async isMissing() {
     try {
       const signal = AbortSignal.timeout(LONGEST_CHECK);
-      await send(`v1/responses/${turn.response}`, { signal, ask: false });
+      await send(`v1/responses/${this.turn.response}`, { signal, ask: false });
       hasStored = true;
+      return false;
     } catch (error) {
-      if (!(error instanceof ApiError && UNSTORED.includes(error.status))) return;
-      turn.unstored = true;
-      turn.response = null;
-      if (!shown.ended && shown.problem) turn.error = shown.problem;
-      if (!turn.error) turn.output = shown.output;
-      turn.status ??= "cancelled"; // also where the connection was lost
-      turn.ended = true;
-      this.save();
+      return error instanceof ApiError && UNSTORED.includes(error.status);
     }
   }
 
@@ -172,7 +184,7 @@ export class Run {
 }
 
 /** How many answers other tabs follow. */
-async function runsElsewhere() {
+export async function runsElsewhere() {
   try {
     const { held = [] } = await navigator.locks.query();
     return held.filter(({ name = "" }) => name.startsWith(LOCK) && name !== TAB).length;
@@ -184,13 +196,13 @@ async function runsElsewhere() {
 
 /**
  * Whether a further answer can be followed. A background answer that is out of view goes on without the
- * page: the oldest one makes room.
- * @param {Map<string, Run>} runs
+ * page: the oldest one makes room. The caller starts to follow at once: a pause could let another one in.
+ * @param {Map<string, Run>} runs @param {number} others how many answers other tabs follow
  */
-export async function makeRoom(runs) {
-  const others = await runsElsewhere();
+export function makeRoom(runs, others) {
   const following = [...runs.values()].filter((run) => !run.controller.signal.aborted);
-  if (following.length + others < MOST_RUNS) return true;
+  const free = MOST_RUNS - following.length - others;
+  if (free) return free > 0;
   const oldest = following.find(({ turn, shown }) => turn.background && turn.response && !shown.element.isConnected);
   oldest?.controller.abort();
   return Boolean(oldest);

@@ -7,11 +7,11 @@ import * as store from "./chats.js";
 import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
 import { question } from "./question.js";
-import { checked, makeRoom, MOST_RUNS, Run, showError } from "./run.js";
+import { checked, makeRoom, MOST_RUNS, Run, runsElsewhere, showError } from "./run.js";
 import { tabShelf } from "./storage.js";
 import { TEXT } from "./text.js";
 
-export { checked, makeRoom, MOST_RUNS };
+export { checked, makeRoom, MOST_RUNS, runsElsewhere };
 
 const LOOK_AGAIN = 1000; // milliseconds after which an answer of another tab is read again
 
@@ -53,7 +53,11 @@ async function showResponse(view, turn, shown, pauses = new Pauses()) {
       // Only the tab that has its stream can stop it.
       shown.say(TEXT.elsewhere);
       setTimeout(() => void showResponse(view, turn, shown), LOOK_AGAIN);
-    } else if (await makeRoom(view.runs)) {
+      return;
+    }
+    const others = await runsElsewhere();
+    if (!view.turns.contains(shown.element)) return;
+    if (makeRoom(view.runs, others)) {
       new Run(view, chat, turn, shown).start(`v1/responses/${turn.response}?stream=true`);
     } else {
       shown.say(TEXT.manyRuns(MOST_RUNS));
