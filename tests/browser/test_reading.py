@@ -126,9 +126,9 @@ def test_formulas_are_aligned_and_boxed(open_page: Any) -> None:
     served(page, stream([message(rf"{aligned} and \(\boxed{{42}}\)")]))
     ask(page, "Compute")
     expect(page.locator("math .box")).to_have_css("border-top-style", "solid")
-    ends = page.locator("mtd:first-child > :last-child").evaluate_all(
-        "(all) => all.map((each) => each.getBoundingClientRect().right)"
-    )
+    lines = page.locator("mtd:first-child > :last-child")
+    expect(lines).to_have_count(2)
+    ends = lines.evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().right)")
     assert ends[0] == pytest.approx(ends[1], abs=1)
 
 
@@ -164,3 +164,33 @@ def test_links_have_their_definitions_when_an_answer_has_streamed(open_page: Any
     ask(page, "Tides?")
     expect(page.locator(".prose a")).to_have_text(["one", "two"])
     expect(page.locator(".prose code")).to_have_text("[one][1]\n")
+
+
+def test_links_have_no_definitions_from_code(open_page: Any) -> None:
+    page = open_page()
+    text = (
+        "See [one][1] and [two][2].\n\n```md\n[1]: https://code.test\n```\n\n[2]: https://a.test\n"
+    )
+    served(page, stream([message(text)]))
+    ask(page, "Tides?")
+    expect(page.locator(".prose a")).to_have_text("two")
+    expect(page.get_by_text("See [one][1]")).to_be_visible()
+
+
+def test_a_block_that_definitions_make_too_long_is_rendered_without_them(open_page: Any) -> None:
+    page = open_page()
+    asked: list[str] = []
+
+    def note(request: Any) -> None:
+        if request.url.endswith("/playground/render"):
+            asked.extend(request.post_data_json["blocks"])
+
+    page.on("request", note)
+    long = "*long* [link][1] " + "word " * 11_990
+    definition = f"[1]: https://a.test/{'x' * 100}"
+    served(page, stream([message(f"{long}\n\nshort [link][1]\n\n{definition}")]))
+    ask(page, "At length")
+    expect(page.locator(".prose a")).to_have_count(1)
+    expect(page.locator(".prose em")).to_have_text("long")
+    assert max(map(len, asked)) <= 60_000
+    assert [each.strip() for each in asked].count(definition) == 1

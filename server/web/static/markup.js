@@ -24,6 +24,9 @@ const MOST_CHARACTERS = 60_000;
 const DEFINITION =
   /^ {0,3}\[[^[\]\s\\][^[\]\n\\]{0,200}\]:[ \t]*(?:https?:\/\/|mailto:|#)(?:[^\s()<>\\]|\([^\s()<>\\]*\))*(?:[ \t]+"[^"\n\\]*")?[ \t]*$/gm;
 
+/** What may name a definition. */
+const LABEL = /\[[^[\]\n]+\]/g;
+
 /** @type {Waiting[]} */
 let pending = [];
 let busy = false;
@@ -102,14 +105,19 @@ function plain({ text, codes }) {
   return nodes;
 }
 
+/** The text of a block outside of its code. @param {Block} block */
+function withoutCode({ text, codes }) {
+  return codes.reduceRight((rest, { from, to }) => rest.slice(0, from) + rest.slice(to), text);
+}
+
 /** A text of Markdown that grows. `element` shows it. */
 export class Markup {
   constructor() {
     this.tail = h("div", { class: "block plain arriving" });
     this.element = h("div", { class: "prose" }, this.tail);
     this.splitter = new Splitter();
-    /** @type {Waiting[]} the complete blocks */
-    this.blocks = [];
+    /** @type {Map<Waiting, string>} the complete blocks, and their text without code */
+    this.blocks = new Map();
     this.drawn = -1; // the changes of the splitter's rest that the tail shows
     this.waiting = "";
     this.frame = 0;
@@ -143,11 +151,12 @@ export class Markup {
   }
 
   /** @param {Block} block */
-  settle({ text, codes }) {
+  settle(block) {
+    const { text, codes } = block;
     const element = h("div", { class: "block plain", dir: direction(text) }, ...plain({ text: text.trimEnd(), codes }));
     this.tail.before(element);
     const settled = { text, element, tries: 0 };
-    this.blocks.push(settled);
+    this.blocks.set(settled, withoutCode(block));
     schedule(settled);
   }
 
@@ -164,13 +173,20 @@ export class Markup {
 
   /** Render blocks with the definitions of their links, which are often at the end of the text. */
   define() {
-    const definitions = this.blocks.flatMap(({ text }) => text.match(DEFINITION) ?? []);
-    const labels = definitions.map((each) => each.slice(0, each.indexOf("]") + 1).trim().toLowerCase());
-    for (const block of this.blocks) {
-      const text = block.text.toLowerCase();
-      const used = definitions.filter((_, index) => text.includes(labels[index]));
-      if (!used.length) continue;
-      block.text = `${used.join("\n")}\n\n${block.text}`;
+    /** @type {Map<string, {definition: string, from: Waiting}>} */
+    const defined = new Map();
+    for (const [from, text] of this.blocks) {
+      for (const definition of text.match(DEFINITION) ?? []) {
+        const label = definition.slice(0, definition.indexOf("]") + 1).trim().toLowerCase();
+        if (!defined.has(label)) defined.set(label, { definition, from });
+      }
+    }
+    for (const [block, text] of this.blocks) {
+      const labels = new Set(text.toLowerCase().match(LABEL));
+      const used = [...labels].flatMap((label) => defined.get(label) ?? []).filter(({ from }) => from !== block);
+      const whole = [...used.map(({ definition }) => definition), "", block.text].join("\n");
+      if (!used.length || whole.length > MOST_CHARACTERS) continue;
+      block.text = whole;
       schedule(block);
     }
   }
