@@ -4,6 +4,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_chat import ask, served, stream
@@ -30,6 +31,10 @@ def answer(page: Page, text: str, *names: str) -> None:
 
 def contents(page: Page, **answer: Any) -> None:
     page.route("**/v1/containers/cntr_1/files/*/content", lambda route: route.fulfill(**answer))
+
+
+def is_content(request: Any) -> bool:
+    return str(request.url).endswith("/content")
 
 
 def test_a_file_is_saved_by_a_button(open_page: Any) -> None:
@@ -59,6 +64,47 @@ def test_a_picture_is_shown(open_page: Any) -> None:
     picture = page.get_by_role("img", name="plot.PNG")
     expect(picture).to_have_js_property("naturalWidth", 1)
     expect(page.get_by_role("button", name="Save plot.PNG")).to_be_visible()
+
+
+def test_a_large_picture_is_only_saved(open_page: Any) -> None:
+    page = open_page()
+    contents(page, body=PICTURE + bytes(8 * 2**20))
+    with page.expect_response("**/content"):
+        answer(page, "Done: sandbox:/mnt/data/plot.png", "plot.png")
+    with page.expect_download():
+        page.get_by_role("button", name="Save plot.png").click()
+    expect(page.get_by_role("img", name="plot.png")).to_have_count(0)
+
+
+def test_a_picture_is_read_when_it_comes_into_view(open_page: Any) -> None:
+    page = open_page()
+    contents(page, body=PICTURE)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if is_content(request) else None)
+    note = {"type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1"}
+    long = {"type": "output_text", "text": "Words.\n\n" * 100}
+    drawn = {"type": "output_text", "text": "", "annotations": [{**note, "filename": "a.png"}]}
+    parts = [long, drawn, long]
+    items = [
+        {"id": f"msg_{n}", "type": "message", "content": [part]} for n, part in enumerate(parts)
+    ]
+    served(page, stream(items))
+    ask(page, "Compute")
+    expect(page.locator(".block p")).to_have_count(200)
+    assert asked == []
+    page.get_by_role("button", name="Save a.png").scroll_into_view_if_needed()
+    expect(page.get_by_role("img", name="a.png")).to_be_visible()
+
+
+@pytest.mark.parametrize("name", [None, "x.constructor"])
+def test_a_file_may_have_any_name(open_page: Any, name: str | None) -> None:
+    page = open_page()
+    note = {"type": "container_file_citation", "container_id": "cntr_1", "file_id": "cfile_1"}
+    part = {"type": "output_text", "text": "Done.", "annotations": [{**note, "filename": name}]}
+    served(page, stream([{"id": "msg_1", "type": "message", "content": [part]}]))
+    ask(page, "Compute")
+    expect(page.get_by_role("button", name=f"Save {name or 'cfile_1'}")).to_be_visible()
+    expect(page.get_by_role("alert")).to_have_text("")
 
 
 def test_a_file_that_is_gone_is_said_in_words(open_page: Any) -> None:

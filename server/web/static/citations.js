@@ -16,7 +16,7 @@ export function withLinks(part) {
   const notes = all.filter(isCitation);
   /** @type {[string, string][]} */
   const links = all.filter(isFile).map((/** @type {any} */ note) => {
-    return [characters.slice(note.start_index, note.end_index).join(""), note.filename];
+    return [characters.slice(note.start_index, note.end_index).join(""), note.filename ?? ""];
   });
   for (const note of [...notes].sort((a, b) => b.start_index - a.start_index)) {
     const cited = characters.slice(note.start_index, note.end_index).join("");

@@ -5,14 +5,15 @@ import { ApiError, send } from "./api.js";
 import { button, h } from "./dom.js";
 import { TEXT } from "./text.js";
 
-const PICTURES = /** @type {Record<string, string>} */ ({
-  gif: "image/gif",
-  jpeg: "image/jpeg",
-  jpg: "image/jpeg",
-  png: "image/png",
-  svg: "image/svg+xml",
-  webp: "image/webp",
-});
+const LARGEST_PICTURE = 8 * 2 ** 20; // bytes: larger ones are only saved
+const PICTURES = new Map([
+  ["gif", "image/gif"],
+  ["jpeg", "image/jpeg"],
+  ["jpg", "image/jpeg"],
+  ["png", "image/png"],
+  ["svg", "image/svg+xml"],
+  ["webp", "image/webp"],
+]);
 
 /** Whether an annotation names a file that code has written. @param {any} note */
 export const isFile = (note) => note.type === "container_file_citation";
@@ -25,33 +26,59 @@ export function files(notes) {
 
 /** @param {any} note */
 function file({ container_id: container, file_id: id, filename }) {
+  const name = String(filename || id); // other servers may give no name
   const problem = h("span", { class: "hint error", role: "alert" });
   const path = `v1/containers/${encodeURIComponent(container)}/files/${encodeURIComponent(id)}/content`;
-  /** Use the content, or say why it cannot be had. @param {(content: Blob) => unknown} use @param {boolean} ask */
+  /** Use the content, or say why it cannot be had. @param {(answer: Response) => Promise<unknown>} use @param {boolean} ask */
   const read = async (use, ask) => {
     try {
       problem.textContent = "";
-      await use(await (await send(path, { ask })).blob());
+      await use(await send(path, { ask }));
     } catch (error) {
       const gone = error instanceof ApiError && error.status === 404;
       problem.textContent = gone ? TEXT.fileGone : /** @type {Error} */ (error).message;
     }
   };
-  const get = button(TEXT.saveFile(filename), () => void read((content) => saveFile(content, filename), true));
+  const save = async (/** @type {Response} */ answer) => saveFile(await answer.blob(), name);
+  const get = button(TEXT.saveFile(name), () => void read(save, true));
   const element = h("div", { class: "file" }, get, problem);
-  const type = PICTURES[filename.split(".").pop().toLowerCase()];
+  const type = PICTURES.get(name.slice(name.lastIndexOf(".") + 1).toLowerCase());
   // Only the content says whether there is a picture: an answer may be shown when its files are gone.
-  if (type) void read(async (content) => element.prepend(await picture(content, type, filename)), false);
+  const show = async (/** @type {Response} */ answer) => {
+    const src = type && (await pictureAddress(answer, type));
+    if (src) element.prepend(h("img", { src, alt: name }));
+  };
+  if (type) whenVisible(element, () => void read(show, false));
   return element;
 }
 
-/** A picture, as an address that the page's policy permits. @param {Blob} content @param {string} type @param {string} alt */
-async function picture(content, type, alt) {
+/** @param {Element} element @param {() => void} action is taken once */
+function whenVisible(element, action) {
+  const observer = new IntersectionObserver((entries) => {
+    if (!entries.some(({ isIntersecting }) => isIntersecting)) return;
+    observer.disconnect();
+    action();
+  });
+  observer.observe(element);
+}
+
+/** The address of a picture that the page's policy permits; null of one that is too large. @param {Response} answer @param {string} type */
+async function pictureAddress(answer, type) {
+  const isLarge = (/** @type {number} */ size) => size > LARGEST_PICTURE;
+  if (isLarge(Number(answer.headers.get("content-length")))) {
+    await answer.body?.cancel();
+    return null;
+  }
+  const content = await answer.blob();
+  if (isLarge(content.size)) return null; // of which nothing said the size before
   const reader = new FileReader();
-  const read = new Promise((resolve) => reader.addEventListener("loadend", resolve));
+  const read = new Promise((resolve, reject) => {
+    reader.addEventListener("load", resolve);
+    reader.addEventListener("error", () => reject(reader.error));
+  });
   reader.readAsDataURL(new Blob([content], { type }));
   await read;
-  return h("img", { src: String(reader.result), alt });
+  return String(reader.result);
 }
 
 /** Let the browser save a file. @param {Blob} content @param {string} name */
