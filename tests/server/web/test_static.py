@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from server.web import mathml
 from server.web.markup import render
 from tests.node import installed
 
@@ -30,6 +31,17 @@ def test_scripts_are_small_and_checked(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.startswith("// @ts-check\n/**")
     assert text.count("\n") <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("constant", "words"),
+    [("MATH_NAMES", mathml.ELEMENTS), ("ATTRIBUTES", mathml.ATTRIBUTES)],
+)
+def test_the_page_allows_all_that_formulas_have(constant: str, words: frozenset[str]) -> None:
+    script = (STATIC / "dom.js").read_text(encoding="utf-8")
+    found = re.search(rf'const {constant} =\s+"([^"]*)"', script)
+    assert found is not None
+    assert words <= set(found[1].split())
 
 
 SPLIT = """
