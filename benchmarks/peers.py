@@ -5,8 +5,9 @@
                                [--contexts 32 512] [--prompts 512 4096 20000] [--tokens 64]
                                [--rounds 3] [--json FILE]
 
-All engines run at once, with random weights of the demo checkpoint's shape, and answer one after
-the other, in a random order in each round. Prompts are random ids, and hardly an answer ends early.
+All engines are started at once, with random weights of the demo checkpoint's shape, and answer one
+after the other, in a random order in each round. Meanwhile the others are stopped: idle engines
+take processor time. Prompts are random ids, and hardly an answer ends early.
 
 The first table has a line for each number of streams and tokens of context: the decoded tokens per
 second, from the first token to the last, and the processor time of all processes of the engine for
@@ -20,7 +21,8 @@ import asyncio
 import random
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +83,16 @@ async def long_prompt(engine: Engine, length: int, source: random.Random) -> Pro
     return Prompt(first.first, second.first, memory)
 
 
+@contextmanager
+def alone(engine: Engine, found: Sequence[Engine]) -> Iterator[None]:
+    """A context in which the other engines are stopped."""
+    with ExitStack() as stack:
+        for other in found:
+            if other is not engine:
+                stack.enter_context(other.process.stopped())
+        yield
+
+
 Case = tuple[int, int]
 """A number of streams, and the tokens of context of each."""
 
@@ -93,7 +105,8 @@ def loads(
         results: dict[str, list[Load]] = {engine.name: [] for engine in found}
         for number in range(rounds + 1):
             for engine in source.sample(found, len(found)):
-                one = asyncio.run(load(engine, *case, tokens if number else WARMING, source))
+                with alone(engine, found):
+                    one = asyncio.run(load(engine, *case, tokens if number else WARMING, source))
                 if number:
                     results[engine.name].append(one)
         yield case, results
@@ -107,7 +120,8 @@ def prompts(
         results: dict[str, list[Prompt]] = {engine.name: [] for engine in found}
         for _ in range(rounds):
             for engine in source.sample(found, len(found)):
-                results[engine.name].append(asyncio.run(long_prompt(engine, length, source)))
+                with alone(engine, found):
+                    results[engine.name].append(asyncio.run(long_prompt(engine, length, source)))
         yield length, results
 
 

@@ -78,6 +78,18 @@ class Process:
         for pid in self._pids():
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """A context in which none of the processes runs."""
+        pids = self._pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def end(self) -> None:
         """End it as a supervisor does, so that it can end the processes that it started."""
         with suppress(ProcessLookupError):

@@ -5,7 +5,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -172,3 +172,24 @@ def test_a_server_that_ends_is_an_error_with_its_output(tmp_path: Path) -> None:
         running(command, url, tmp_path / "log"),
     ):
         raise AssertionError("it is not ready")
+
+
+def test_a_stopped_process_runs_again_afterwards(tmp_path: Path) -> None:
+    process = Process(["sleep", "60"], tmp_path / "log")
+
+    def state() -> str:
+        return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+    try:
+        with process.stopped():
+            wait_for(lambda: state() == "T")
+        wait_for(lambda: state() == "S")
+    finally:
+        process.end()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.001)
