@@ -5,7 +5,6 @@ from typing import Any
 from transformers.generation.configuration_utils import ContinuousBatchingConfig
 
 from adapters.local.device import free_memory
-from adapters.local.engine import scheduler
 from adapters.local.options import LEAST_CACHE_TOKENS, PAGE_TOKENS, Options
 
 _CPU_CACHE_TOKENS = 32_768
@@ -38,7 +37,6 @@ def batching(model: Any, options: Options) -> ContinuousBatchingConfig:
         max_requests_per_batch=min(options.batch_requests, batch_tokens),
         max_memory_percent=_MEMORY_SHARE,
         max_blocks_per_request=0,
-        scheduler_type=scheduler.NAME,
         auto_switch_to_flash=False,  # loading has selected one that supports attention sinks
         # Grammars and streams need each token on the host: no graph, no overlapping steps.
         use_cuda_graph=False,

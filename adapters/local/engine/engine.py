@@ -20,6 +20,7 @@ from adapters.base import GenerationRequest
 from adapters.errors import BackendFailed, EngineDied, EngineFault
 from adapters.grammars import TokenMask
 from adapters.local.device import current
+from adapters.local.engine import scheduler
 from adapters.local.engine.batching import batching
 from adapters.local.engine.cache import (
     ReadIndices,
@@ -87,8 +88,10 @@ class Engine:
     def _make_manager(self, model: Any, options: Options) -> Any:
         generation = GenerationConfig(do_sample=False, eos_token_id=-1)
         manager: Any
+        config = batching(model, options)
+        config.scheduler_type = scheduler.NAME
         with sharing_allocators():
-            manager = ContinuousBatchingManager(model, generation, batching(model, options))
+            manager = ContinuousBatchingManager(model, generation, config)
             manager.output_router = _FailureRouter(self)
             processor: Any = manager._create_batch_processor()
         # transformers writes zeros to the whole cache, most of which a server may never use.
