@@ -85,7 +85,7 @@ class EngineDied(BackendFailed):
 
 
 class GenerationFailed(BackendFailed):
-    """The engine ended this generation with an error. Under a grammar that is often its fault."""
+    """The engine ended this generation with an error. A grammar is often the cause."""
 
 
 class DeadEnd(BackendFailed):

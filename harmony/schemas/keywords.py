@@ -6,9 +6,19 @@ from typing import Any, TypeGuard
 MAX_EXACT_INTEGER = 1 << 53
 
 FORMATS = (
-    *("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
+    "date-time",
+    "time",
+    "date",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uuid",
     "uri",
 )
+"""Formats that llguidance enforces."""
+
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 # llguidance compares these numbers as doubles.
 _VALUES = ("const", "enum", "multipleOf", *_BOUNDS)
@@ -45,7 +55,7 @@ def inexact(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def unenforceable(schema: Mapping[str, Any]) -> set[str]:
-    """The keywords to drop, so that llguidance can read the rest, and permits what it permits."""
+    """The keywords to leave out, so that llguidance enforces the others as they are defined."""
     words = {"uniqueItems", "propertyNames", *(word for word, _ in inexact(schema))}
     words |= {word for word in _BOUNDS if any(map(_is_huge, _numbers(schema.get(word))))}
     if schema.get("format") not in FORMATS:

@@ -79,15 +79,20 @@ def test_a_message_that_the_server_refuses_is_left_out_and_says_so(open_page: An
     expect(page.get_by_text("The model does not get this message.")).to_be_visible()
 
 
-def test_an_answer_that_failed_is_continued_with_its_message(open_page: Any) -> None:
-    page = open_page()
+def failed(page: Page) -> list[Any]:
+    """Let each answer fail after its response was created. Returns the requests."""
     response = {"id": "resp_1", "status": "in_progress", "output": []}
-    failed = {**response, "status": "failed", "error": {"message": "It broke."}}
+    end = {**response, "status": "failed", "error": {"message": "It broke."}}
     events = [
         {"type": "response.created", "response": response},
-        {"type": "response.failed", "response": failed},
+        {"type": "response.failed", "response": end},
     ]
-    bodies = served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
+    return served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
+
+
+def test_an_answer_that_failed_is_continued_with_its_message(open_page: Any) -> None:
+    page = open_page()
+    bodies = failed(page)
     ask(page, "My name is Bob")
     expect(page.get_by_role("alert")).to_have_text("It broke.")
     with page.expect_request("**/v1/responses"):

@@ -10,6 +10,7 @@ from tests.browser.conftest import running, until
 from tests.browser.test_chat import WEATHER, ask, served, stream
 from tests.browser.test_chats import answered
 from tests.browser.test_faults import PLAIN
+from tests.browser.test_runs import failed
 
 NOT_FOUND = {"error": {"message": "Not Found"}}
 PART = {"type": "output_text", "text": "Hello, Bob.", "annotations": []}
@@ -120,13 +121,7 @@ def test_reasoning_that_was_cut_off_is_not_sent_again(open_page: Any) -> None:
 
 def test_the_message_of_an_answer_that_failed_unstored_goes_with_the_next(open_page: Any) -> None:
     page = open_page(expected="404")
-    response = {"id": "resp_1", "status": "in_progress", "output": []}
-    failed = {**response, "status": "failed", "error": {"message": "It broke."}}
-    events = [
-        {"type": "response.created", "response": response},
-        {"type": "response.failed", "response": failed},
-    ]
-    bodies = served(page, "".join(f"data: {json.dumps(each)}\n\n" for each in events))
+    bodies = failed(page)
     stores_nothing(page)
     with page.expect_request("**/v1/responses/resp_1"):
         ask(page, "I am Bob")

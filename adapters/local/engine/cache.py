@@ -33,11 +33,6 @@ class SharedPages(FullAttentionCacheAllocator):
             self.block_table[request_id] = pages[::-1]
         super().free_blocks(request_id, no_cache)
 
-    def missing_pages(self, request_id: str, past_length: int, query_length: int) -> int:
-        """How many more free pages a request needs for its next `query_length` tokens."""
-        needed = self.needs_new_blocks(request_id, past_length, query_length)
-        return max(0, int(needed) - self.pool.count_free_blocks(self.index))
-
     @property
     def unused_pages(self) -> int:
         """The number of pages that no request uses, and that the next ones may share."""

@@ -116,7 +116,6 @@ class DecodeGraphs:
         self._active = True
         self._decodes = False
         self._rows = 0
-        self._keys = 0
         most_rows: int = self._ios.max_requests_per_batch
         self._most_keys = min(_MOST_KEYS, int(processor.cache.max_tokens_read))
         device, width = model.device, model.config.vocab_size
@@ -149,7 +148,7 @@ class DecodeGraphs:
         self._runner.pad_inputs = self._runner.use_cuda_graph_varlen = self._decodes
         if self._decodes:
             num_q_tokens = padded(rows, 1, len(self._counting))
-            self._keys = max_kv_read = padded(max_kv_read, _LEAST_KEYS, self._most_keys)
+            max_kv_read = padded(max_kv_read, _LEAST_KEYS, self._most_keys)
         self._prepare(
             requests_in_batch,
             logits_processors,
@@ -201,7 +200,7 @@ class DecodeGraphs:
             error = float((self._scores[:, : self._rows] - expected).abs().max())
             bound = _TOLERANCE * float(expected.abs().max())
         except torch.OutOfMemoryError:
-            self._most_keys = self._keys // 2
+            self._most_keys = self._ios.max_kv_read // 2
             logger.warning("no memory for decode graphs with more than %d keys", self._most_keys)
             self._restore(expected)
             return

@@ -32,10 +32,7 @@ from adapters.local.engine.cache import (
 from adapters.local.engine.chunks import ChunkSize, measure_steps
 from adapters.local.engine.decode_graphs import DecodeGraphs, capture_on, wanted
 from adapters.local.engine.forced import append_after_update
-from adapters.local.engine.prefix_cache import (
-    evict_as_needed,
-    share_prefixes,
-)
+from adapters.local.engine.prefix_cache import evict_as_needed, share_prefixes
 from adapters.local.engine.recovery import end_batch, fail_in_step
 from adapters.local.engine.step_threads import StepThreads
 from adapters.local.engine.warmup import explain, run_step, warm_up

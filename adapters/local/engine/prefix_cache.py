@@ -85,26 +85,31 @@ def available_pages(cache: Any) -> int:
 
 def has_room(cache: Any, needs: Sequence[Need], reserve: float) -> bool:
     """Whether the cache can store all of `needs`, so that `reserve`, a share of it, stays free."""
-    allocators = cache.cache_allocators.values()
-    share = reserve / len(allocators)
-    missing = {
-        each: sum(int(each.needs_new_blocks(*need)) for need in needs)
-        + int(share * each.num_blocks)
-        - cache.pool.count_free_blocks(each.index)
-        for each in allocators
-    }
+    missing = _missing_pages(cache, needs, reserve)
     return _sectors_after_eviction(missing) <= int(cache.pool.num_free_sectors)
 
 
 def _evict(cache: Any, state: Any, tokens: int) -> None:
     """Evict the pages that the next `tokens` tokens of a request need, if that is enough."""
-    missing = {
-        each: each.missing_pages(state.request_id, state.current_len(), tokens)
-        for each in cache.cache_allocators.values()
-    }
+    missing = _missing_pages(cache, [(state.request_id, state.current_len(), tokens)])
     if _sectors_after_eviction(missing) <= cache.pool.num_free_sectors < _sectors(missing):
         for allocator, count in missing.items():
             allocator.evict(count)
+
+
+def _missing_pages(cache: Any, needs: Sequence[Need], reserve: float = 0.0) -> dict[Any, int]:
+    """How many more free pages each allocator needs."""
+    allocators = cache.cache_allocators.values()
+    share = reserve / len(allocators)
+    return {
+        each: max(
+            0,
+            sum(int(each.needs_new_blocks(*need)) for need in needs)
+            + int(share * each.num_blocks)
+            - int(cache.pool.count_free_blocks(each.index)),
+        )
+        for each in allocators
+    }
 
 
 def _sectors_after_eviction(missing: Mapping[Any, int]) -> int:

@@ -11,8 +11,8 @@ from adapters.local.engine.warmup import forget_batch
 def fail_in_step(processor: Any) -> None:
     """Have `processor` raise errors of a step's preparation when the step is computed.
 
-    An error of the computation ends the requests of the step, one of the preparation the engine.
-    On a GPU, both may run out of memory.
+    transformers ends the engine at an error of the preparation, which may run out of memory on a
+    GPU. An error of the computation ends requests of the step only.
     """
     ios = processor.inputs_and_outputs
     prepare, compute = ios.prepare_batch_tensors, processor._generation_step
