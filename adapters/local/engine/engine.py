@@ -66,7 +66,8 @@ class Engine:
         self._reason = "the engine was stopped"
         self._reported = False
         self._test_rows: list[Row] = []
-        self._threads = StepThreads() if model.device.type == "cpu" else None
+        on_cpu = model.device.type == "cpu"
+        self._step_threads = StepThreads().step if on_cpu else contextlib.nullcontext
         self._step = Step(self._batch, self._report)
         with current(model.device), without_compiler(model.device.type):
             self._manager = self._make_manager(model, options)
@@ -183,11 +184,10 @@ class Engine:
         """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""
         processor = self._manager.batch_processor
         self._reported = False
-        if self._threads is not None:
-            self._threads.adjust()
         self._cancel_released(processor.inputs_and_outputs.requests_in_batch)
         try:
-            processor._generation_step(self._manager.model)
+            with self._step_threads():
+                processor._generation_step(self._manager.model)
             return
         except Exception as error:
             logger.exception("a step failed")

@@ -9,15 +9,16 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 _INTERVAL = 0.2
-# A longer interval says little about the present.
-_LONGEST = 2.0
+# Between steps without a pause there are less than 10 ms.
+_PAUSE = 0.05
 _STAT = Path("/proc/stat")
 
 
@@ -62,7 +63,7 @@ def usage(cores: frozenset[int]) -> Usage | None:
 
 
 class StepThreads:
-    """Sets torch's number of threads for the thread that calls `adjust` before each step."""
+    """Sets torch's number of threads for the thread that runs the steps."""
 
     def __init__(
         self,
@@ -76,20 +77,33 @@ class StepThreads:
         self._apply = apply
         self._most = self._count = torch.get_num_threads()
         self._last = read(self._cores)
+        self._ended = time.monotonic()
 
-    def adjust(self) -> None:
-        """Use as many threads as there are cores that others leave free, one at least.
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step, which as many threads compute as there are cores that others leave free."""
+        if self._last is not None and self._most > 1:
+            self._adjust(self._last)
+        try:
+            yield
+        finally:
+            self._ended = time.monotonic()
 
-        There may be more cores than threads: then others have to use many of them first.
+    def _adjust(self, last: Usage) -> None:
+        """Use one thread at least. There may be more cores than threads: then others have to use
+        many of them first.
+
+        Others that used the cores in a pause of this process do not slow down its steps. A tool
+        that has run in between, for example, would else halve the threads for a long prompt, which
+        may be a single step.
         """
-        last = self._last
-        if last is None or self._most == 1 or time.monotonic() - last.at < _INTERVAL:
-            return
-        self._last = now = self._read(self._cores)
-        if now is None or not 0 < now.at - last.at <= _LONGEST:
-            return
-        others = (now.everyone - last.everyone - (now.own - last.own)) / (now.at - last.at)
-        wanted = min(max(1, len(self._cores) - round(others)), self._most)
-        if wanted != self._count:
-            self._count = wanted
-            self._apply(wanted)
+        now = time.monotonic()
+        if now - self._ended > _PAUSE:
+            self._last = self._read(self._cores)
+        elif now - last.at >= _INTERVAL and (used := self._read(self._cores)) is not None:
+            self._last = used
+            others = (used.everyone - last.everyone - (used.own - last.own)) / (used.at - last.at)
+            wanted = min(max(1, len(self._cores) - round(others)), self._most)
+            if wanted != self._count:
+                self._count = wanted
+                self._apply(wanted)

@@ -1,6 +1,7 @@
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ class Machine:
             self.now.own + own * seconds,
             self.now.everyone + (own + others) * seconds,
         )
+
+
+def take_step(threads: StepThreads, machine: Machine, own: float, others: float) -> None:
+    """A step of 0.3 seconds in which this and other processes use so many cores."""
+    with threads.step():
+        machine.run(0.3, own, others)
 
 
 @pytest.fixture
@@ -66,8 +73,8 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
     expected: list[int],
 ) -> None:
     threads = threads_of(machine, monkeypatch, most, cores)
-    machine.run(0.5, own, others)
-    threads.adjust()
+    for _ in "two":
+        take_step(threads, machine, own, others)
     assert machine.applied == expected
 
 
@@ -75,30 +82,49 @@ def test_all_threads_are_used_again_when_the_others_have_ended(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
-    for others in (1.5, 1.4, 0.0):
-        machine.run(0.3, 0.6, others)
-        threads.adjust()
+    for others in (1.5, 1.4, 0.0, 0.0):
+        take_step(threads, machine, 0.6, others)
     assert machine.applied == [1, 2]
 
 
-def test_what_was_before_a_pause_says_nothing_about_now(
+def test_others_that_ran_in_a_pause_change_nothing(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
-    machine.run(60.0, 0.0, 2.0)
-    threads.adjust()
-    machine.run(0.3, 1.9, 0.0)
-    threads.adjust()
+    for _ in range(3):
+        take_step(threads, machine, 1.9, 0.0)
+        machine.run(1.0, 0.0, 2.0)
     assert machine.applied == []
+
+
+def test_a_pause_keeps_the_number_of_threads(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of(machine, monkeypatch, 2, 2)
+    for _ in "two":
+        take_step(threads, machine, 0.6, 1.4)
+    machine.run(1.0, 0.0, 0.0)
+    take_step(threads, machine, 1.0, 0.9)
+    assert machine.applied == [1]
 
 
 def test_the_machine_is_not_read_at_each_step(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
-    machine.run(0.1, 0.0, 2.0)
-    threads.adjust()
-    assert machine.applied == []
+    with threads.step():
+        machine.run(0.1, 0.0, 2.0)
+    with threads.step():
+        assert machine.applied == []
+
+
+def test_a_step_that_fails_is_no_pause(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = threads_of(machine, monkeypatch, 2, 2)
+    with suppress(ValueError), threads.step():
+        machine.run(0.3, 0.6, 1.4)
+        raise ValueError
+    with threads.step():
+        assert machine.applied == [1]
 
 
 @pytest.mark.parametrize("content", [None, "", "cpu none", "cpu0 none", "cpu7 1 2 3 4 5 6 7 8"])
@@ -110,7 +136,8 @@ def test_an_unknown_usage_changes_nothing(
     monkeypatch.setattr(step_threads, "_STAT", tmp_path / "stat")
     assert usage(frozenset({0})) is None
     applied: list[int] = []
-    StepThreads(frozenset({0}), apply=applied.append).adjust()
+    with StepThreads(frozenset({0}), apply=applied.append).step():
+        pass
     assert applied == []
 
 
