@@ -5,11 +5,12 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from adapters.base import Progress
-from adapters.errors import BackendFailed
+from adapters.errors import BackendFailed, one_line
 
 logger = logging.getLogger(__name__)
 
@@ -39,11 +40,14 @@ def download(
     A folder, a name that the cache holds whole, and anything that is no name on the hub are left
     alone, and so is a hub that cannot be reached, if the cache has a part of the model: the engine
     then finds what it needs there, or says what it lacks. Raises BackendFailed for a path without a
-    folder, where the hub refuses or cannot be reached, where the disk has no room, and where a
-    download breaks.
+    folder or that cannot be read, where the hub refuses or cannot be reached, where the disk has no
+    room, and where a download breaks.
     """
-    if Path(model).exists():
-        return
+    try:
+        if Path(model).exists():
+            return
+    except OSError as error:  # no permission, or a name that is too long
+        raise BackendFailed(f"--model {model} cannot be read: {error.strerror}") from error
     if model.startswith(_PATHS):
         raise BackendFailed(
             f"there is no folder {model}; --model is a folder, or a name on the Hugging Face hub "
@@ -60,7 +64,8 @@ def download(
         validate_repo_id(model)
     except HFValidationError:
         return
-    sizes = _missing(model, revision, token)
+    repository = _Repository(model, revision, token)
+    sizes = repository.missing_files()
     if not sizes:
         return
     total = sum(sizes.values())
@@ -68,67 +73,63 @@ def download(
     stage = f"downloading {model}, {_size(total)}"
     logger.info("%s in %d files, to %s", stage, len(sizes), constants.HF_HUB_CACHE)
     progress(stage, 0.0)
-    _fetch(model, revision, token, total, lambda fraction: progress(stage, fraction))
+    repository.download(_bar(total, lambda fraction: progress(stage, fraction)))
     progress(stage, 1.0)
 
 
-def _missing(model: str, revision: str | None, token: str | None) -> dict[str, int]:
-    """Sizes in bytes of the files that the cache lacks; none where the hub cannot be reached."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import DryRunError
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """A model on the hub. revision and token are as of `download`."""
 
-    try:
-        files: Any = snapshot_download(
-            model,
-            revision=revision,
-            token=token,
+    name: str
+    revision: str | None
+    token: str | None
+
+    def missing_files(self) -> dict[str, int]:
+        """The sizes in bytes of the files that the cache lacks; none if the hub is not reached."""
+        from huggingface_hub.errors import DryRunError
+
+        try:
+            files = self._snapshot(dry_run=True, tqdm_class=_bar(0, lambda _: None))
+        except Exception as error:  # the connection's and the hub's have many classes
+            cause = (error.__cause__ if isinstance(error, DryRunError) else None) or error
+            if not self._is_cached():
+                reason = one_line(cause) if _is_refusal(cause) else _UNREACHABLE
+                raise BackendFailed(f"cannot download {self.name}: {reason}") from error
+            logger.warning("the hub does not list %s: %s", self.name, one_line(cause))
+            return {}
+        return {each.filename: each.file_size or 0 for each in files if each.will_download}
+
+    def download(self, bar: type[Any]) -> None:
+        """Download the files that engines read. bar: the class of progress bars."""
+        try:
+            self._snapshot(tqdm_class=bar)
+        except Exception as error:  # the connection's, the disk's and the hub's have many classes
+            raise BackendFailed(f"cannot download {self.name}: {one_line(error)}") from error
+
+    def _snapshot(self, **options: Any) -> Any:
+        from huggingface_hub import snapshot_download
+
+        return snapshot_download(
+            self.name,
+            revision=self.revision,
+            token=self.token,
             allow_patterns=list(ENGINE_FILES),
             ignore_patterns=list(OTHER_FORMATS),
-            dry_run=True,
-            tqdm_class=_bar(0, lambda _: None),
+            **options,
         )
-    except Exception as error:  # the connection's and the hub's have many classes
-        cause = error.__cause__ if isinstance(error, DryRunError) else error
-        if not _is_cached(model, revision):
-            reason = _first_line(cause) if _is_refusal(cause) else _UNREACHABLE
-            raise BackendFailed(f"cannot download {model}: {reason}") from error
-        logger.warning("the hub does not list %s: %s", model, _first_line(cause))
-        return {}
-    return {each.filename: each.file_size or 0 for each in files if each.will_download}
+
+    def _is_cached(self) -> bool:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(self.name, "config.json", revision=self.revision)
+        return isinstance(found, str)
 
 
-def _is_refusal(error: BaseException | None) -> bool:
+def _is_refusal(error: BaseException) -> bool:
     """Whether the hub answered that there is no such repository, or not for this client."""
     response = getattr(error, "response", None)
     return getattr(response, "status_code", None) in (401, 403, 404)
-
-
-def _is_cached(model: str, revision: str | None) -> bool:
-    from huggingface_hub import try_to_load_from_cache
-
-    return isinstance(try_to_load_from_cache(model, "config.json", revision=revision), str)
-
-
-def _fetch(
-    model: str,
-    revision: str | None,
-    token: str | None,
-    total: int,
-    report: Callable[[float], None],
-) -> None:
-    from huggingface_hub import snapshot_download
-
-    try:
-        snapshot_download(
-            model,
-            revision=revision,
-            token=token,
-            allow_patterns=list(ENGINE_FILES),
-            ignore_patterns=list(OTHER_FORMATS),
-            tqdm_class=_bar(total, report),
-        )
-    except Exception as error:  # the connection's, the disk's and the hub's have many classes
-        raise BackendFailed(f"cannot download {model}: {_first_line(error)}") from error
 
 
 def _bar(total: int, report: Callable[[float], None]) -> type[Any]:
@@ -173,7 +174,3 @@ def why_no_room(size: int, cache: Path) -> str | None:
 
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
-
-
-def _first_line(error: BaseException | None) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

@@ -106,3 +106,14 @@ class UnknownBackend(BackendError):
         super().__init__(f"unknown backend {name!r}; known are {', '.join(known)}")
         self.name = name
         self.known = tuple(known)
+
+
+def first_line(error: object) -> str:
+    """The first line of an error's message, or the name of its class if it has no message."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def one_line(error: BaseException) -> str:
+    """The name of an error's class, and the first line of its message if it has one."""
+    name, message = type(error).__name__, first_line(error)
+    return name if message == name else f"{name}: {message}"

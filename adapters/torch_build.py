@@ -3,6 +3,8 @@
 import warnings
 from dataclasses import dataclass
 
+from adapters.errors import first_line
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -37,11 +39,11 @@ def find_devices() -> Torch:
     try:
         import torch
     except (ImportError, OSError) as error:
-        return Torch("", error=_first_line(error))
+        return Torch("", error=first_line(error))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         usable = torch.cuda.is_available()
-    reasons = [_first_line(each.message) for each in caught]
+    reasons = [first_line(each.message) for each in caught]
     if torch.version.cuda is not None and not usable:
         reason = reasons[0] if reasons else "torch finds no CUDA device"
         return Torch(torch.__version__, torch.version.cuda, error=reason)
@@ -57,10 +59,6 @@ def _device(index: int) -> Device:
         free, total = torch.cuda.mem_get_info(index)
         torch.ones(8, device=f"cuda:{index}").sum().item()
     except (RuntimeError, AssertionError) as error:
-        return Device(index, error=_first_line(error))
+        return Device(index, error=first_line(error))
     capability = (properties.major, properties.minor)
     return Device(index, properties.name, capability, total, free)
-
-
-def _first_line(error: object) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -196,6 +196,12 @@ def test_a_path_without_a_folder_is_no_name_of_the_hub(hub: Hub, path: str) -> N
     assert hub.tokens == set()
 
 
+def test_a_path_that_cannot_be_read_is_named() -> None:
+    path = "/" + "x" * 300
+    with pytest.raises(BackendFailed, match=f"--model {path} cannot be read: File name too long"):
+        download(path, Shown())
+
+
 def test_no_bar_is_drawn_beside_the_progress(hub: Hub, capsys: pytest.CaptureFixture[str]) -> None:
     download("org/model", Shown())
     assert capsys.readouterr().err == ""

@@ -17,7 +17,7 @@ from transformers.generation.continuous_batching.continuous_api import (
 )
 
 from adapters.base import GenerationRequest
-from adapters.errors import BackendFailed, EngineDied, EngineFault
+from adapters.errors import BackendFailed, EngineDied, EngineFault, one_line
 from adapters.grammars import TokenMask
 from adapters.local.device import current
 from adapters.local.engine import scheduler
@@ -120,7 +120,7 @@ class Engine:
             warm_up(self._manager.batch_processor, model, self._set_test_rows)
         except Exception as error:  # the libraries of kernels raise any type
             hint = explain(error, model.device)
-            raise BackendFailed(f"the first step failed{hint}: {_one_line(error)}") from error
+            raise BackendFailed(f"the first step failed{hint}: {one_line(error)}") from error
         finally:
             self._set_test_rows([])
 
@@ -174,7 +174,7 @@ class Engine:
         finally:
             fatal = self._manager.background_thread_status.fatal_error
             if fatal is not None:
-                self._reason = f"the engine died: {_one_line(fatal)}"
+                self._reason = f"the engine died: {one_line(fatal)}"
             self._ended = True
             error = Sampled(error=EngineDied(self._reason))
             # A row that ended has its last result, which may not have been taken yet.
@@ -296,8 +296,4 @@ class _FailureRouter(OutputRouter):
 def _error_of_step(failure: Exception) -> BackendFailed:
     if isinstance(failure, torch.OutOfMemoryError):
         return BackendFailed("the device ran out of memory: a shorter prompt takes less")
-    return EngineFault(f"a step failed: {_one_line(failure)}")
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"
+    return EngineFault(f"a step failed: {one_line(failure)}")

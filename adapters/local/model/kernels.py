@@ -13,7 +13,7 @@ from pathlib import Path
 
 from transformers.integrations.hub_kernels import get_attn_kernel_version
 
-from adapters.errors import BackendFailed
+from adapters.errors import BackendFailed, first_line
 from adapters.requirements import MXFP4_KERNELS
 
 logger = logging.getLogger(__name__)
@@ -51,8 +51,7 @@ def _install(repository: str, version: int) -> Path:
         with _no_warnings():
             return Path(install_kernel(repository, version=version, local_files_only=True))
     except Exception as error:  # not in the cache, or built for another torch
-        reason, *_ = str(error).splitlines() or [type(error).__name__]
-        logger.info("downloading the kernels %s: %s", repository, reason)
+        logger.info("downloading the kernels %s: %s", repository, first_line(error))
     return Path(install_kernel(repository, version=version))
 
 

@@ -362,6 +362,7 @@ async def test_a_request_cancelled_while_it_waits_never_runs(opened: Opener) -> 
     [
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "out of memory"),
         (ZeroDivisionError("boom"), "boom"),
+        (ZeroDivisionError("\n"), "ZeroDivisionError"),
     ],
 )
 async def test_a_dead_engine_fails_what_runs_and_is_unhealthy(
