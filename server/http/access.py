@@ -6,9 +6,8 @@ from typing import Any
 from starlette.requests import HTTPConnection
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from starlette.websockets import WebSocket
 
-from server.errors import APIError, AuthenticationFailed, NotFound
+from server.errors import AuthenticationFailed, NotFound
 from server.http.answers.answer import error_response
 from server.http.authentication import check_key
 from server.http.request_state import state_of
@@ -44,7 +43,7 @@ class Access:
         if endpoint is None:
             if scope["type"] == "websocket":
                 # Starlette would refuse it with a 403, without a body.
-                await _refuse(_unknown(scope["path"]), scope, receive, send)
+                await error_response(_unknown(scope["path"]))(scope, receive, send)
             else:
                 await self._app(scope, _empty_body(), send)
             return
@@ -55,7 +54,7 @@ class Access:
             try:
                 state.owner = check_key(connection, self._keys)
             except AuthenticationFailed as error:
-                await _refuse(error, scope, receive, send)
+                await error_response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -71,14 +70,6 @@ def _endpoint(scope: Scope) -> tuple[Any, str | None]:
 
 def _unknown(path: str) -> NotFound:
     return NotFound(f"Invalid URL (WebSocket {path})", code="unknown_url")
-
-
-async def _refuse(error: APIError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = error_response(error)
-    if scope["type"] == "websocket":
-        await WebSocket(scope, receive, send).send_denial_response(response)
-    else:
-        await response(scope, receive, send)
 
 
 def _empty_body() -> Receive:

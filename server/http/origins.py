@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.errors import APIError, Forbidden, Misdirected
-from server.http.answers.answer import json_response
+from server.http.answers.answer import error_response
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]", "*.localhost")
 """Names of the local machine, which pages of other machines cannot have."""
@@ -42,7 +42,7 @@ class Origins:
         if scope["type"] in ("http", "websocket"):
             error = self._error(scope, Headers(raw=scope["headers"]))
             if error is not None:
-                await json_response(error.body(), error.status)(scope, receive, send)
+                await error_response(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

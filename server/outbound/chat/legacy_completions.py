@@ -36,6 +36,7 @@ class LegacyCompletionOutbound:
         self._echo = echo
         self._show_ids = show_ids
         self._offset = len(echo)
+        self._decoder = Utf8Decoder()
 
     @property
     def open_item_id(self) -> str | None:
@@ -64,9 +65,20 @@ class LegacyCompletionOutbound:
         return []
 
     def _text_chunk(self, event: TextDelta) -> WireEvent:
-        logprobs = _logprob_lists(event.logprobs, self._offset) if event.logprobs else None
-        self._offset += len(event.text)
+        logprobs = self._logprob_lists(event.logprobs) if event.logprobs else None
         return self._chunk(event.text, logprobs=logprobs)
+
+    def _logprob_lists(self, logprobs: Sequence[TokenLogprobs]) -> dict[str, Any]:
+        lists: dict[str, Any] = {name: [] for name in _LOGPROB_LISTS}
+        for sampled in logprobs:
+            lists["tokens"].append(_token_text(sampled.token_id))
+            lists["token_logprobs"].append(sampled.logprob)
+            top = {_token_text(token_id): logprob for token_id, logprob in sampled.top}
+            lists["top_logprobs"].append(top)
+            lists["text_offset"].append(self._offset)
+            # A character may be split over the tokens of several chunks.
+            self._offset += len(self._decoder.push(token_bytes()[sampled.token_id]))
+        return lists
 
     def _finish(self, event: TurnFinished) -> WireEvent:
         self.usage = event.usage
@@ -117,20 +129,6 @@ def _mean_logprob(choice: dict[str, Any]) -> float:
     """That of the text's tokens. A choice without text has none, and is the least likely."""
     values = (choice["logprobs"] or {}).get("token_logprobs", ())
     return sum(values) / len(values) if values else -math.inf
-
-
-def _logprob_lists(logprobs: Sequence[TokenLogprobs], offset: int) -> dict[str, Any]:
-    lists: dict[str, Any] = {name: [] for name in _LOGPROB_LISTS}
-    decoder = Utf8Decoder()
-    for sampled in logprobs:
-        token = _token_text(sampled.token_id)
-        top = {_token_text(token_id): logprob for token_id, logprob in sampled.top}
-        lists["tokens"].append(token)
-        lists["token_logprobs"].append(sampled.logprob)
-        lists["top_logprobs"].append(top)
-        lists["text_offset"].append(offset)
-        offset += len(decoder.push(token_bytes()[sampled.token_id]))
-    return lists
 
 
 def _token_text(token_id: int) -> str:

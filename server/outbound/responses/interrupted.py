@@ -8,8 +8,8 @@ from server.errors import ServerFailed
 from server.generation.runs import WireEvent
 from server.outbound.responses.failure import error_event
 from server.outbound.responses.fold import fold
-from server.outbound.responses.hosted.kinds import ITEMS, interrupted
-from server.outbound.responses.items import closing_events
+from server.outbound.responses.hosted.web_search import UNKNOWN_ACTION
+from server.outbound.responses.item_events import TEXT_FIELDS, closing_events
 from server.outbound.summary_parts import interrupted_summary, is_summary_event
 
 REASON = "The server that made this response stopped before it was finished."
@@ -90,12 +90,10 @@ def _body(
 ) -> dict[str, Any]:
     text = "".join(event["delta"] for event in deltas)
     match item["type"]:
-        case "function_call":
-            return {"arguments": text}
-        case "custom_tool_call":
-            return {"input": text}
-        case kind if kind in ITEMS:
-            return interrupted(item, deltas)
+        case kind if kind in TEXT_FIELDS:
+            return {TEXT_FIELDS[kind]: text}
+        case "web_search_call":
+            return {"action": item.get("action", UNKNOWN_ACTION)}
         case "reasoning":
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:

@@ -1,9 +1,4 @@
-"""The output items of a response in progress: each collects its text and makes its events.
-
-The order of an item's events, by the Open Responses specification (2026-04-24): output_item.added,
-content_part.added, deltas, `.done`, content_part.done, output_item.done. The parts of a summary
-have events of their own between the first and the last of these.
-"""
+"""The output items of a response in progress: each collects its text and makes its events."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -21,6 +16,7 @@ from server.ids import new_id
 from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.logprobs import logprob_entries
 from server.outbound.responses.file_citations import file_citations
+from server.outbound.responses.item_events import TEXT_FIELDS, added, closing_events
 from server.outbound.summary_parts import SummaryParts
 from server.schemas.items import ItemStatus
 from server.tools.base import CreatedFile
@@ -69,7 +65,7 @@ class TextItem:
     def open(self) -> list[WireEvent]:
         """The events that add the message without content and its part without text."""
         return [
-            _added(self._index, self._item("in_progress", [])),
+            added(self._index, self._item("in_progress", [])),
             {"type": "response.content_part.added", **self._position, "part": self._part()},
         ]
 
@@ -173,7 +169,7 @@ class ReasoningItem:
 
     def open(self) -> list[WireEvent]:
         """The event that adds the item without content."""
-        return [_added(self._index, self._item("in_progress", []))]
+        return [added(self._index, self._item("in_progress", []))]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text; the first text is preceded by the event that adds the part."""
@@ -222,19 +218,19 @@ class CallItem:
         self._tool = tool
         self._call_id = new_id("call")
         self._kind = "custom_tool_call" if custom else "function_call"
-        self._body = "input" if custom else "arguments"
-        self._event = f"response.{self._kind}_{self._body}"
+        self._text_field = TEXT_FIELDS[self._kind]
         self._position = {"item_id": self.id, "output_index": index}
         self._text: list[str] = []
 
     def open(self) -> list[WireEvent]:
         """The event that adds the call without arguments."""
-        return [_added(self._index, self._item("in_progress"))]
+        return [added(self._index, self._item("in_progress"))]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """One event with the text."""
         self._text.append(text)
-        return [{"type": f"{self._event}.delta", **self._position, "delta": text}]
+        kind = f"response.{self._kind}_{self._text_field}.delta"
+        return [{"type": kind, **self._position, "delta": text}]
 
     def close(self, status: ItemStatus) -> list[WireEvent]:
         """The events with the whole arguments and call."""
@@ -247,7 +243,7 @@ class CallItem:
             "status": status,
             "call_id": self._call_id,
             "name": self._tool.name,
-            self._body: "".join(self._text),
+            self._text_field: "".join(self._text),
         }
         return item if self._tool.namespace is None else item | {"namespace": self._tool.namespace}
 
@@ -282,42 +278,3 @@ def output_item(
     if citations is None:
         return TextItem(index, phase, cited)
     return CitedTextItem(index, phase, cited, citations)
-
-
-def closing_events(index: int, item: dict[str, Any]) -> list[WireEvent]:
-    """The events that end an item. item: the item as it ends. index: its `output_index`."""
-    position = {"item_id": item["id"], "output_index": index}
-    events: list[WireEvent] = []
-    match item:
-        case {"type": "function_call", "arguments": text, "name": name}:
-            kind = "response.function_call_arguments.done"
-            events.append({"type": kind, **position, "arguments": text, "name": name})
-        case {"type": "custom_tool_call", "input": text}:
-            events.append(
-                {"type": "response.custom_tool_call_input.done", **position, "input": text}
-            )
-        case {"type": "code_interpreter_call", "code": text}:
-            kind = "response.code_interpreter_call_code.done"
-            events.append({"type": kind, **position, "code": text})
-        case {"type": "mcp_call", "arguments": text}:
-            events.append(
-                {"type": "response.mcp_call_arguments.done", **position, "arguments": text}
-            )
-        case {"content": parts}:
-            for content_index, part in enumerate(parts):
-                events += _close_part({**position, "content_index": content_index}, part)
-    return [*events, {"type": "response.output_item.done", "output_index": index, "item": item}]
-
-
-def _close_part(position: dict[str, Any], part: dict[str, Any]) -> list[WireEvent]:
-    text_fields: dict[str, Any] = {
-        name: part[name] for name in ("text", "logprobs") if name in part
-    }
-    return [
-        {"type": f"response.{part['type']}.done", **position, **text_fields},
-        {"type": "response.content_part.done", **position, "part": part},
-    ]
-
-
-def _added(index: int, item: dict[str, Any]) -> WireEvent:
-    return {"type": "response.output_item.added", "output_index": index, "item": item}

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from server.http.answers.answer import json_response
 from server.http.origins import Origins
+from server.http.request_state import state_of
 
 CHAT = "https://chat.example"
 LINK = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
@@ -197,6 +198,19 @@ async def test_a_websocket_of_another_page_is_denied() -> None:
         scope, _nothing, _statuses(statuses, "websocket.http.response.start")
     )
     assert statuses == [403]
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ([(b"host", b"evil.example")], "host_not_allowed"),
+        ([(b"host", b"localhost"), (b"origin", b"https://evil.example")], "origin_not_allowed"),
+    ],
+)
+async def test_a_refusal_counts_as_an_error(headers: list[Any], code: str) -> None:
+    scope: Scope = {"type": "http", "headers": headers}
+    await Origins(app, (), ())(scope, _nothing, _statuses([]))
+    assert state_of(scope).error_code == code
 
 
 async def test_the_lifespan_passes() -> None:

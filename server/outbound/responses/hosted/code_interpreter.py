@@ -11,17 +11,11 @@ class CodeInterpreterItem(HostedItem):
     """A call of `python`. Its fields are `container_id` and `outputs`."""
 
     type = "code_interpreter_call"
-
-    def sampled(self) -> list[WireEvent]:
-        """The event with the whole code."""
-        return [self._event("done", "_code", code=self._whole_text)]
+    id_prefix = "ci"
 
     def begin(self) -> list[WireEvent]:
         """The event that the code runs."""
         return [self._event("interpreting")]
-
-    def _text_events(self, text: str) -> list[WireEvent]:
-        return [self._event("delta", "_code", delta=text)]
 
     def _body(self, status: HostedStatus) -> dict[str, Any]:
         shown = status != "in_progress" and OUTPUTS in self._include

@@ -2,12 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from adapters.base import TokenLogprobs
 from server.generation.runs import WireEvent
+from server.outbound.responses.item_events import TEXT_FIELDS, added, done
 from server.schemas.items import ItemStatus
-from server.tools.base import ToolResult
+from server.tools.base import ItemType, ToolResult
 
 HostedStatus = Literal["in_progress", "completed", "incomplete", "failed"]
 
@@ -23,10 +24,11 @@ class HostedItem(ABC):
     or only `end` for a call that did not run; or `close` for one that has no result.
 
     id: the item's id. index: its `output_index`. fields: fields that are known before the call
-    runs. include: the request's `include` values.
+    runs. include: the request's `include` values. The text is streamed if TEXT_FIELDS has the type.
     """
 
-    type: str
+    type: ClassVar[ItemType]
+    id_prefix: ClassVar[str]
 
     def __init__(
         self, item_id: str, index: int, fields: Mapping[str, Any], include: Include
@@ -35,22 +37,26 @@ class HostedItem(ABC):
         self._index = index
         self._fields = dict(fields)
         self._include = include
+        self._text_field = TEXT_FIELDS.get(self.type)
         self._text: list[str] = []
 
     def open(self) -> list[WireEvent]:
         """The events that begin the item."""
-        item = self._item("in_progress")
-        added = {"type": "response.output_item.added", "output_index": self._index, "item": item}
-        return [added, self._event("in_progress")]
+        return [added(self._index, self._item("in_progress")), self._event("in_progress")]
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """The events that add text to the call."""
         self._text.append(text)
-        return self._text_events(text)
+        if self._text_field is None:
+            return []
+        return [self._event("delta", f"_{self._text_field}", delta=text)]
 
     def sampled(self) -> list[WireEvent]:
         """The events after the last text of the call."""
-        return []
+        field = self._text_field
+        return (
+            [] if field is None else [self._event("done", f"_{field}", **{field: self._whole_text})]
+        )
 
     def begin(self) -> list[WireEvent]:
         """The events when the tool starts."""
@@ -77,9 +83,6 @@ class HostedItem(ABC):
     def _body(self, status: HostedStatus) -> dict[str, Any]:
         """The item's own fields."""
 
-    def _text_events(self, text: str) -> list[WireEvent]:
-        return []
-
     def _result_fields(self, result: ToolResult, *, ran: bool) -> Mapping[str, Any]:
         return result.fields
 
@@ -90,8 +93,7 @@ class HostedItem(ABC):
         return {"type": self.type, "id": self.id, "status": status, **self._body(status)}
 
     def _done(self, status: HostedStatus) -> list[WireEvent]:
-        item = self._item(status)
-        return [{"type": "response.output_item.done", "output_index": self._index, "item": item}]
+        return [done(self._index, self._item(status))]
 
     def _event(self, name: str, part: str = "", **fields: Any) -> WireEvent:
         position = {"item_id": self.id, "output_index": self._index}

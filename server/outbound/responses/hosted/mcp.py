@@ -6,6 +6,7 @@ from typing import Any
 from adapters.base import TokenLogprobs
 from server.generation.runs import WireEvent
 from server.outbound.responses.hosted.item import HostedItem, HostedStatus
+from server.outbound.responses.item_events import added, done
 from server.schemas.items import ItemStatus
 from server.tools.base import ToolResult
 
@@ -18,13 +19,7 @@ class McpItem(HostedItem):
     """
 
     type = "mcp_call"
-
-    def sampled(self) -> list[WireEvent]:
-        """The event with the whole arguments."""
-        return [self._event("done", "_arguments", arguments=self._whole_text)]
-
-    def _text_events(self, text: str) -> list[WireEvent]:
-        return [self._event("delta", "_arguments", delta=text)]
+    id_prefix = "mcp"
 
     def _result_fields(self, result: ToolResult, *, ran: bool) -> Mapping[str, Any]:
         if not ran or {"output", "error"} & set(result.fields):
@@ -100,17 +95,13 @@ def opening_events(index: int, item: Mapping[str, Any]) -> list[WireEvent]:
     kind = item["type"]
     outcome = "failed" if item.get("error") else "completed"
     return [
-        _placed("added", index, {**item, "tools": []} if "tools" in item else item),
+        added(index, {**item, "tools": []} if "tools" in item else dict(item)),
         {"type": f"response.{kind}.in_progress", **position},
         {"type": f"response.{kind}.{outcome}", **position},
-        _placed("done", index, item),
+        done(index, dict(item)),
     ]
 
 
 def approval_events(index: int, item: Mapping[str, Any]) -> list[WireEvent]:
     """The events of the item `mcp_approval_request`. index: its `output_index`."""
-    return [_placed("added", index, item), _placed("done", index, item)]
-
-
-def _placed(event: str, index: int, item: Mapping[str, Any]) -> WireEvent:
-    return {"type": f"response.output_item.{event}", "output_index": index, "item": dict(item)}
+    return [added(index, dict(item)), done(index, dict(item))]

@@ -6,13 +6,14 @@ from server.generation.runs import WireEvent
 from server.outbound.responses.hosted.item import HostedItem, HostedStatus
 from server.schemas.hosted_tools import RESULTS, SOURCES
 
-_UNKNOWN_ACTION = {"type": "search"}
+UNKNOWN_ACTION = {"type": "search"}
 
 
 class WebSearchItem(HostedItem):
     """A call of the browser. Its fields are `action` and `results`. Its JSON is not streamed."""
 
     type = "web_search_call"
+    id_prefix = "ws"
 
     def begin(self) -> list[WireEvent]:
         """The event that the tool searches, or opens a page."""
@@ -22,7 +23,7 @@ class WebSearchItem(HostedItem):
         if status == "in_progress":
             # OpenAI leaves the action out until the item is done.
             return {}
-        action = dict(self._fields.get("action", _UNKNOWN_ACTION))
+        action = dict(self._fields.get("action", UNKNOWN_ACTION))
         if SOURCES not in self._include:
             action.pop("sources", None)
         if RESULTS in self._include and "results" in self._fields:
