@@ -8,7 +8,6 @@ import asyncio
 import json
 import logging
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +35,7 @@ class PdfText:
 
 
 async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
-    """The text of a PDF file. Raises UnreadablePdf."""
+    """The text of a PDF file. Raises UnreadablePdf. The process ends with the caller."""
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
@@ -58,25 +57,6 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
             process.kill()
             await process.wait()
     return await asyncio.to_thread(_parsed, process.returncode, output)
-
-
-def extract_blocking(body: bytes, seconds: float = SECONDS) -> PdfText:
-    """The text of a PDF file, for threads that may wait. Raises UnreadablePdf."""
-    try:
-        process = subprocess.run(
-            _COMMAND,
-            input=body,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=seconds,
-            check=False,
-            env=_environment(),
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UnreadablePdf("the PDF file takes too long to read") from error
-    except OSError as error:
-        raise UnreadablePdf(_UNREADABLE) from error
-    return _parsed(process.returncode, process.stdout)
 
 
 def _environment() -> dict[str, str]:

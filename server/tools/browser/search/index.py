@@ -38,7 +38,7 @@ _SNIPPET_WORDS = 40
 _MOST_SUMMARY = 600
 _COMMIT_SECONDS = 0.2
 _STOP_SECONDS = 0.1
-"""How often a conversion in a process is interrupted to ask whether the refresh is to end."""
+"""How often it is asked during a conversion whether the refresh is to end."""
 _SECTION_BITS = 16
 """A section's row id is the file's, and in so many bits below it its place in the file."""
 _COMMON_TEXT = """
@@ -152,7 +152,7 @@ class FolderIndex:
     def refresh(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Bring the index up to date.
 
-        is_stopped: asked between files, and while HTML is converted, whether to end early. Raises
+        is_stopped: asked between files, and while one is converted, whether to end early. Raises
         sqlite3.Error if the database cannot be written; the connection can be used again then.
         """
         # The connection as a context commits, or rolls back what an exception interrupted.
@@ -305,13 +305,10 @@ class _DocumentReader:
 
     def _page(self, path: str, content: bytes) -> Page:
         kind, name = TYPES[Path(path).suffix.lower()], Path(path).name
-        if kind == PDF:
-            found = pdf.extract_blocking(content)
-            return make_page(name, found.title or name, "\n".join(found.pages))
-        return self._runner.run(self._converted(FetchedPage(name, kind, None, content)))
+        return self._runner.run(self._unless_stopped(FetchedPage(name, kind, None, content)))
 
-    async def _converted(self, fetched: FetchedPage) -> Page:
-        conversion = asyncio.create_task(self._processes.convert(fetched))
+    async def _unless_stopped(self, fetched: FetchedPage) -> Page:
+        conversion = asyncio.create_task(self._converted(fetched))
         while not conversion.done() and not self._is_stopped():
             await asyncio.wait([conversion], timeout=_STOP_SECONDS)
         if conversion.done():
@@ -319,3 +316,10 @@ class _DocumentReader:
         conversion.cancel()
         await asyncio.wait([conversion])
         raise _Stopped
+
+    async def _converted(self, fetched: FetchedPage) -> Page:
+        if fetched.media_type != PDF:
+            return await self._processes.convert(fetched)
+        # Without the headings of a page that is opened: its sections would be found by them.
+        found = await pdf.extract(fetched.body)
+        return make_page(fetched.url, found.title or fetched.url, "\n".join(found.pages))

@@ -2,15 +2,17 @@
 
 import os
 import sqlite3
+import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from server.tools.browser import page_process
+from server.tools.browser import page_process, pdf
 from server.tools.browser.documents import text_page
 from server.tools.browser.page import Page
 from server.tools.browser.page_process import PageProcesses
@@ -164,15 +166,6 @@ async def test_a_search_does_not_wait_for_the_index_of_an_earlier_start(
     may_look.set()
 
 
-def test_an_index_is_complete_after_a_whole_refresh(index: FolderIndex) -> None:
-    assert not index.is_complete
-    index.refresh(lambda: True)
-    assert not index.is_complete
-    index.refresh()
-    assert index.is_complete
-    index.close()
-
-
 async def test_changes_are_found(
     folder: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,12 +280,21 @@ def test_the_documentation_of_a_wheel_is_found(
 
 
 @pytest.fixture
-def index(folder: Path, tmp_path: Path) -> FolderIndex:
-    return FolderIndex(folder, tmp_path / "index.sqlite3")
+def index(folder: Path, tmp_path: Path) -> Iterator[FolderIndex]:
+    with closing(FolderIndex(folder, tmp_path / "index.sqlite3")) as made:
+        yield made
 
 
 def paths(index: FolderIndex, text: str) -> list[str]:
     return [hit.path for hit in index.search(text, 10)]
+
+
+def test_an_index_is_complete_after_a_whole_refresh(index: FolderIndex) -> None:
+    assert not index.is_complete
+    index.refresh(lambda: True)
+    assert not index.is_complete
+    index.refresh()
+    assert index.is_complete
 
 
 def test_only_changed_content_is_indexed_again(index: FolderIndex, folder: Path) -> None:
@@ -306,7 +308,6 @@ def test_only_changed_content_is_indexed_again(index: FolderIndex, folder: Path)
     (folder / "tides.md").write_text("ebb and flow")
     index.refresh()
     assert (paths(index, "spring"), paths(index, "ebb")) == ([], ["tides.md"])
-    index.close()
 
 
 def test_a_refresh_can_be_stopped(index: FolderIndex, folder: Path) -> None:
@@ -314,7 +315,6 @@ def test_a_refresh_can_be_stopped(index: FolderIndex, folder: Path) -> None:
     (folder / "tides.md").unlink()
     index.refresh(lambda: True)
     assert paths(index, "tides") == ["tides.md"]
-    index.close()
 
 
 def test_large_and_unreadable_files_do_no_harm(index: FolderIndex, folder: Path) -> None:
@@ -323,7 +323,6 @@ def test_large_and_unreadable_files_do_no_harm(index: FolderIndex, folder: Path)
     index.refresh()
     assert paths(index, "elephant") == []
     assert paths(index, "broken") == ["broken.pdf"]
-    index.close()
 
 
 def test_a_document_is_found_once_by_its_best_section(index: FolderIndex, folder: Path) -> None:
@@ -334,7 +333,6 @@ def test_a_document_is_found_once_by_its_best_section(index: FolderIndex, folder
         ("a.md", "## Oars An oar is long."),
         ("b.md", "# Wood Of wood you make an oar, and much else of it too."),
     ]
-    index.close()
 
 
 def test_a_document_that_is_gone_is_not_found_by_any_section(
@@ -345,7 +343,6 @@ def test_a_document_that_is_gone_is_not_found_by_any_section(
     (folder / "a.md").unlink()
     index.refresh()
     assert paths(index, "oars") == []
-    index.close()
 
 
 def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
@@ -365,14 +362,12 @@ def test_names_that_are_not_utf_8_are_left_out(index: FolderIndex, folder: Path)
     index.refresh()
     assert paths(index, "lobster") == ["z.md"]
     assert index.is_complete
-    index.close()
 
 
 def test_a_charset_without_a_meaning_is_ignored(index: FolderIndex, folder: Path) -> None:
     (folder / "a.html").write_text('<meta charset="undefined"><title>A</title><p>lobster')
     index.refresh()
     assert paths(index, "lobster") == ["a.html"]
-    index.close()
 
 
 @pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape"])
@@ -381,7 +376,6 @@ def test_escapes_of_python_are_no_charset(index: FolderIndex, folder: Path, char
     index.refresh()
     assert paths(index, "xyz") == []
     assert paths(index, "u0078yz") == ["a.html"]
-    index.close()
 
 
 def test_a_document_that_fails_is_indexed_by_its_name(
@@ -402,7 +396,6 @@ def test_a_document_that_fails_is_indexed_by_its_name(
     assert paths(index, "baltic") == ["sub/kiel.html"]
     assert "ValueError" in caplog.text
     assert "secret" not in caplog.text
-    index.close()
 
 
 def test_an_index_can_be_used_after_a_refresh_that_failed(
@@ -421,14 +414,12 @@ def test_an_index_can_be_used_after_a_refresh_that_failed(
     index.refresh()
     assert paths(index, "ebb") == paths(other, "ebb") == ["tides.md"]
     other.close()
-    index.close()
 
 
 def test_large_html_is_found_by_its_text(index: FolderIndex, folder: Path) -> None:
     (folder / "a.html").write_text(f"<title>A</title>{'<p>word' * 2000}<p>lobster")
     index.refresh()
     assert [(hit.path, hit.title) for hit in index.search("lobster", 10)] == [("a.html", "A")]
-    index.close()
 
 
 def test_html_that_takes_too_long_is_indexed_by_its_name(
@@ -441,20 +432,27 @@ def test_html_that_takes_too_long_is_indexed_by_its_name(
         ("lobster.html", "lobster.html")
     ]
     assert index.is_complete
-    index.close()
 
 
-def test_a_refresh_can_be_stopped_while_html_is_converted(
-    index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.html", b"<p>lobster"), ("a.pdf", documents.pdf("lobster"))],
+)
+def test_a_refresh_can_be_stopped_while_a_document_is_converted(
+    index: FolderIndex,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    content: bytes,
 ) -> None:
-    monkeypatch.setattr(index_module, "PageProcesses", lambda: PageProcesses(60.0))
-    (folder / "a.html").write_text("<p>lobster")
+    (folder / name).write_bytes(content)
     index.refresh()
-    (folder / "a.html").write_text(ENDLESS)
+    monkeypatch.setattr(index_module, "PageProcesses", lambda: PageProcesses(60.0))
+    monkeypatch.setattr(pdf, "_COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
+    (folder / name).write_text(ENDLESS)
     answers = iter([False, False])  # before the file, and when the conversion begins
     index.refresh(lambda: next(answers, True))
-    assert paths(index, "lobster") == ["a.html"]
-    index.close()
+    assert paths(index, "lobster") == [name]
 
 
 def test_a_search_reads_only_the_sections_that_it_shows(index: FolderIndex, folder: Path) -> None:
@@ -465,7 +463,6 @@ def test_a_search_reads_only_the_sections_that_it_shows(index: FolderIndex, fold
     assert [(hit.path, hit.summary) for hit in index.search("oars", 10)] == [
         ("a.md", "# Oars oars, oars")
     ]
-    index.close()
 
 
 def test_as_many_documents_are_found_as_asked_for(index: FolderIndex, folder: Path) -> None:
@@ -475,4 +472,3 @@ def test_as_many_documents_are_found_as_asked_for(index: FolderIndex, folder: Pa
     found = [hit.path for hit in index.search("oar", 10)]
     assert sorted(found) == ["0.md", "1.md", "2.md", "3.md"]
     assert [hit.path for hit in index.search("oar", 2)] == found[:2]
-    index.close()
