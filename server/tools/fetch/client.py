@@ -151,13 +151,21 @@ class FetchClient:
         for _ in range(self._limits.redirects + 1):
             await self._check_robots(url)
             async with self._get(url) as response:
-                if response.status_code not in _REDIRECTS or "location" not in response.headers:
+                location = _location(response)
+                if location is None:
                     return await self._read(response, url)
-                location = response.headers["location"]
-            url = self._policy.check(str(url.join(location)))
+            url = self._redirected(url, location)
             if not permits(str(url)):
                 raise BlockedTarget("the domain that it redirects to is not allowed")
         raise BadStatus("the page redirects too often")
+
+    def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
+        """The URL that a redirect leads to. Raises BlockedTarget."""
+        try:
+            target = url.join(location)
+        except (httpx.InvalidURL, ValueError) as error:  # httpx lets errors of `idna` through
+            raise BlockedTarget("the URL is not valid") from error
+        return self._policy.check(str(target))
 
     @asynccontextmanager
     async def _get(self, url: httpx.URL) -> AsyncIterator[httpx.Response]:
@@ -201,20 +209,18 @@ class FetchClient:
         """
         for _ in range(self._limits.redirects + 1):
             async with self._get(url) as response:
-                status = response.status_code
-                if status in _REDIRECTS and "location" in response.headers:
-                    location = response.headers["location"]
-                elif status != 200:
-                    return robots.DENY_ALL if status >= 500 else robots.ALLOW_ALL
-                else:
-                    return await self._parse_robots(response)
+                location = _location(response)
+                if location is None:
+                    return await self._robots_of(response)
             try:
-                url = self._policy.check(str(url.join(location)))
+                url = self._redirected(url, location)
             except BlockedTarget:
                 return robots.ALLOW_ALL
         return robots.ALLOW_ALL
 
-    async def _parse_robots(self, response: httpx.Response) -> Robots:
+    async def _robots_of(self, response: httpx.Response) -> Robots:
+        if response.status_code != 200:
+            return robots.DENY_ALL if response.status_code >= 500 else robots.ALLOW_ALL
         try:
             body = await self._body(response, robots.MOST_BYTES)
         except BodyTooLarge:
@@ -227,6 +233,11 @@ class FetchClient:
 async def _computed(work: Callable[[], T], *, small: bool) -> T:
     """The result of work that a site may have made slow; the event loop does not wait for it."""
     return await run(work, Size.SMALL if small else Size.LARGE)
+
+
+def _location(response: httpx.Response) -> str | None:
+    """Where a response redirects to; None if it does not."""
+    return response.headers.get("location") if response.status_code in _REDIRECTS else None
 
 
 def _parsed(body: bytes) -> Robots:

@@ -66,12 +66,11 @@ class Guard:
 
         Raises BlockedTarget, Unreachable, FetchTimeout.
         """
-        if port not in self._policy.ports and not self._policy.allows_domain(host, port):
-            raise BlockedTarget(f"port {port} is not allowed")
+        is_allowed = self._policy.allows_domain(host, port)
+        if not is_allowed:
+            self._policy.check_port(port)
         found = await self._resolved(host)
-        if not self._policy.allows_domain(host, port) and not all(
-            map(self._policy.addresses.permits, found)
-        ):
+        if not (is_allowed or all(map(self._policy.addresses.permits, found))):
             raise BlockedTarget("the address is not public")
         return list(map(str, found))
 

@@ -71,11 +71,15 @@ class FetchPolicy:
         if url.userinfo:
             raise BlockedTarget("the URL has a user name or a password")
         host, port = host_of(url), url.port or _DEFAULT_PORTS[url.scheme]
-        if port not in self.ports and not self.allows_domain(host, port):
-            raise BlockedTarget(f"port {port} is not allowed")
         if not self.allows_domain(host, port):
+            self.check_port(port)
             self._check_host(host)
         return url.copy_with(fragment=None)
+
+    def check_port(self, port: int) -> None:
+        """Raises BlockedTarget for a port that only some domains may have."""
+        if port not in self.ports:
+            raise BlockedTarget(f"port {port} is not allowed")
 
     def _check_host(self, host: str) -> None:
         try:

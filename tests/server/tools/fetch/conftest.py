@@ -1,7 +1,7 @@
 """A site on a private address, one on an allowed address, a DNS server, and clients of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_network
 from typing import Any
 
@@ -29,10 +29,8 @@ class Network:
         return page(headers) if callable(page) else page
 
     async def start(self) -> None:
-        private = [PRIVATE]
         try:
             self.port = await self.private.listen([PRIVATE, "::1"])
-            private.append("::1")
         except OSError:
             self.port = await self.private.listen([PRIVATE])
         await self.public.listen([PUBLIC], self.port)
@@ -78,6 +76,3 @@ async def network() -> AsyncIterator[Network]:
     await network.start()
     yield network
     await network.stop()
-
-
-NetworkFactory = Callable[[], Network]

@@ -313,6 +313,7 @@ async def test_a_missing_robots_txt_allows_all_and_a_failing_one_nothing(
         answer("User-agent: *\nDisallow: /", Content_Encoding="br"),
         answer(status=302, Location="/robots.txt"),
         answer(status=302, Location="http://127.0.0.1/robots.txt"),
+        answer(status=302, Location="http://a:b/"),
     ],
 )
 async def test_a_robots_txt_that_cannot_be_read_allows_all(
@@ -397,8 +398,6 @@ async def test_the_rules_of_all_sites_are_bounded_in_bytes(network: Network) -> 
 
 
 async def test_a_client_can_be_closed_twice() -> None:
-    from server.tools.fetch.urls import FetchPolicy
-
     client = FetchClient(FetchPolicy())
     await client.close()
     await client.close()
