@@ -161,11 +161,7 @@ class FetchClient:
 
     def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
         """The URL that a redirect leads to. Raises BlockedTarget."""
-        try:
-            target = url.join(location)
-        except (httpx.InvalidURL, ValueError) as error:  # httpx lets errors of `idna` through
-            raise BlockedTarget("the URL is not valid") from error
-        return self._policy.check(str(target))
+        return self._policy.check(str(url.join(location)))
 
     @asynccontextmanager
     async def _get(self, url: httpx.URL) -> AsyncIterator[httpx.Response]:

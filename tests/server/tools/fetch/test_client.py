@@ -313,7 +313,6 @@ async def test_a_missing_robots_txt_allows_all_and_a_failing_one_nothing(
         answer("User-agent: *\nDisallow: /", Content_Encoding="br"),
         answer(status=302, Location="/robots.txt"),
         answer(status=302, Location="http://127.0.0.1/robots.txt"),
-        answer(status=302, Location="http://a:b/"),
     ],
 )
 async def test_a_robots_txt_that_cannot_be_read_allows_all(
