@@ -1,21 +1,30 @@
-"""Limits sampling parameters to the number formats of engines, without changing their meaning.
+"""Checks and changes requests so that they fit an engine: its context, and its number formats.
 
-Engines store parameters in 32- and 64-bit tensors. A value that does not fit can make the whole
-batch fail.
+Engines store sampling parameters in 32- and 64-bit tensors. A value that does not fit can make the
+whole batch fail.
 """
 
 from dataclasses import replace
 
 from adapters.base import GenerationRequest, SamplingParams
+from adapters.errors import ContextTooLong
 
 GREEDY_BELOW = 1e-5
 """A temperature below this is 0, as in vLLM: logits divided by it would overflow."""
 
 
+def check_length(request: GenerationRequest, context_length: int) -> None:
+    """Raises ContextTooLong if the prompt and `max_tokens` together exceed the context."""
+    length = len(request.prompt_token_ids)
+    if length + request.max_tokens > context_length:
+        raise ContextTooLong(length, context_length)
+
+
 def bounded(request: GenerationRequest, vocab_size: int) -> GenerationRequest:
     """`request` with sampling parameters, those of its phases included, that engines can store.
 
-    vocab_size: the number of logits. A `top_k` of at least so many has no effect and becomes 0.
+    Their meaning does not change. vocab_size: the number of logits. A `top_k` of at least so many
+    has no effect and becomes 0.
     """
     sampling = _bounded(request.sampling, vocab_size)
     phases = tuple(

@@ -44,7 +44,7 @@ class PhaseTracker:
         return self._phases_end and token_id in phase.end
 
 
-async def split_by_phase(
+def split_by_phase(
     generate: Generate, request: GenerationRequest, backend: str
 ) -> AsyncGenerator[GenerationChunk, None]:
     """Sample `request` with a `generate` that does not support phases.
@@ -54,6 +54,12 @@ async def split_by_phase(
     a grammar a phase lasts until the end of the generation. Raises Unsupported (with the name
     `backend`) for a grammar if a phase has no grammar of its own.
     """
+    return _split(generate, request, backend) if request.phases else generate(request)
+
+
+async def _split(
+    generate: Generate, request: GenerationRequest, backend: str
+) -> AsyncGenerator[GenerationChunk, None]:
     if request.grammar is not None and any(phase.grammar is None for phase in request.phases):
         raise Unsupported("a grammar together with sampling that changes on the way", backend)
     tracker = PhaseTracker(request.phases, phases_end=request.grammar is None)

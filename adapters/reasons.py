@@ -4,14 +4,16 @@ from adapters.base import FinishReason
 from adapters.errors import BackendFailed, GenerationFailed
 
 
-def finish_reason(word: str, engine: str) -> FinishReason:
+def finish_reason(word: object, engine: str) -> FinishReason:
     """`stop` and `length` as they are.
 
-    Raises GenerationFailed for `error`, BackendFailed for all else, such as `abort`.
+    Raises GenerationFailed for `error`, BackendFailed for all else. The messages quote words of
+    engines only, since another program may send anything.
     """
     if word == "stop":
         return "stop"
     if word == "length":
         return "length"
     kind = GenerationFailed if word == "error" else BackendFailed
-    raise kind(f"{engine} ended the generation: {word}")
+    quoted = word if word in ("error", "abort") else "unknown"
+    raise kind(f"{engine} ended the generation: {quoted}")

@@ -29,12 +29,21 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, ContextTooLong
+from adapters.bounds import check_length
+from adapters.errors import BackendFailed
+from adapters.options import parse_options
 
-QUOTED_PROMPT_CHARACTERS = 200
+_QUOTED_PROMPT_CHARACTERS = 200
 
 Alternatives = tuple[tuple[int, float], ...]
 """Tokens and their logprobs, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """script: the path of the file."""
+
+    script: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class ScriptLine:
 
 
 class ScriptedBackend:
-    """Implements `adapters.base.Backend`. The option `script` is the path of the file."""
+    """Implements `adapters.base.Backend`. The options are `Options`."""
 
     def __init__(self, config: BackendConfig) -> None:
         self._config = config
@@ -66,10 +75,7 @@ class ScriptedBackend:
 
     async def start(self) -> None:
         """Read the script. Raises BackendFailed, with file and line, if it is malformed."""
-        unknown = sorted(set(self._config.options) - {"script"})
-        if unknown:
-            raise BackendFailed(f"the scripted backend has no option {', '.join(unknown)}")
-        path = self._config.options.get("script")
+        path = parse_options("scripted", Options, self._config.options).script
         if not path:
             raise BackendFailed("the scripted backend needs a script file")
         self._lines = tuple(read_script(Path(path), self._config.encode))
@@ -83,9 +89,7 @@ class ScriptedBackend:
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         self._raise_unless_started()
-        prompt_tokens = len(request.prompt_token_ids)
-        if prompt_tokens + request.max_tokens > CONTEXT_LENGTH:
-            raise ContextTooLong(prompt_tokens, CONTEXT_LENGTH)
+        check_length(request, CONTEXT_LENGTH)
         line = self._match(self._config.decode(list(request.prompt_token_ids)))
         for position, chunk in enumerate(_chunks(line, request)):
             if position:
@@ -103,7 +107,7 @@ class ScriptedBackend:
                 return line
         raise BackendFailed(
             "no matching line in the script for the prompt that ends in "
-            f"{prompt[-QUOTED_PROMPT_CHARACTERS:]!r}"
+            f"{prompt[-_QUOTED_PROMPT_CHARACTERS:]!r}"
         )
 
 
@@ -125,15 +129,22 @@ def read_script(path: Path, encode: Callable[[str], list[int]]) -> Iterator[Scri
             raise BackendFailed(f"{path}:{number}: {error}") from error
 
 
+_DEFAULTS: dict[str, Any] = {
+    "prompt_contains": None,
+    "tokens_per_chunk": 1,
+    "delay_ms": 0,
+    "logprobs": {},
+}
+
+
 def _script_line(value: Any, encode: Callable[[str], list[int]]) -> ScriptLine:
     if not isinstance(value, dict):
         raise ValueError("a line must be a JSON object")
-    defaults: dict[str, Any] = {"prompt_contains": None, "tokens_per_chunk": 1, "delay_ms": 0}
-    fields = defaults | {"logprobs": {}} | value
-    unknown = sorted(fields.keys() - {*FIELD_CHECKS})
+    fields = _DEFAULTS | value
+    unknown = sorted(fields.keys() - _FIELD_CHECKS.keys())
     if unknown:
         raise ValueError(f"unknown field {', '.join(unknown)}")
-    for name, (accepts, expected) in FIELD_CHECKS.items():
+    for name, (accepts, expected) in _FIELD_CHECKS.items():
         if not accepts(fields.get(name)):
             raise ValueError(f"{name} must be {expected}")
     return ScriptLine(
@@ -178,7 +189,7 @@ def _is_logprobs(value: Any) -> bool:
     )
 
 
-FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+_FIELD_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "prompt_contains": (lambda value: value is None or isinstance(value, str), "a string or null"),
     "completion": (lambda value: isinstance(value, str), "a string"),
     "tokens_per_chunk": (lambda value: type(value) is int and value >= 1, "an integer >= 1"),

@@ -9,14 +9,8 @@ import httpx
 import orjson
 
 from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
-from adapters.bounds import bounded
-from adapters.errors import (
-    BackendError,
-    ContextTooLong,
-    EngineFault,
-    Unreached,
-    Unsupported,
-)
+from adapters.bounds import bounded, check_length
+from adapters.errors import BackendError, EngineFault, Unreached, Unsupported
 from adapters.http.options import Options, without_user
 from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
@@ -130,10 +124,7 @@ class HTTPEngine:
             raise EngineFault(f"{self.name} is not healthy: it answered {status}")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        request = bounded(request, VOCAB_SIZE)
-        if request.phases:
-            return split_by_phase(self._generate, request, self._wire.name)
-        return self._generate(request)
+        return split_by_phase(self._generate, bounded(request, VOCAB_SIZE), self._wire.name)
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         client = self._running()
@@ -217,9 +208,7 @@ class HTTPEngine:
 
     def _body(self, request: GenerationRequest) -> bytes:
         info = self.info
-        length = len(request.prompt_token_ids)
-        if length + request.max_tokens > info.context_length:
-            raise ContextTooLong(length, info.context_length)
+        check_length(request, info.context_length)
         if request.grammar is not None and "grammar" not in info.features:
             raise Unsupported("a grammar", info.name)
         assert self._server is not None

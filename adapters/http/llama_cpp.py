@@ -37,13 +37,8 @@ from adapters.base import LEAST_LOGPROB, GenerationChunk, GenerationRequest, Tok
 from adapters.errors import BackendFailed
 from adapters.http.readers import EventReader
 from adapters.http.refusals import BAD_REQUEST
-from adapters.http.wire import (
-    JSON,
-    Reader,
-    ServerInfo,
-    bounded_logprob,
-    reason_of_finish,
-)
+from adapters.http.wire import JSON, Reader, ServerInfo, bounded_logprob
+from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
     {"logit_bias", "seed", "logprobs", "phases", "cached_tokens", "top_k", "min_p"}
@@ -178,7 +173,7 @@ class LlamaCppReader(EventReader):
             # The ids of the incomplete character and of the stop token are missing.
             raise _missing_tokens()
         logprobs = None if self._request.logprobs is None else ()
-        reason = reason_of_finish(_FINISH.get(kind, kind), self.engine)
+        reason = finish_reason(_FINISH.get(kind, kind), self.engine)
         return GenerationChunk((), logprobs, reason, self._unreported_cached(event))
 
     def _unreported_cached(self, event: JSON) -> int | None:

@@ -14,13 +14,8 @@ import httpx
 from adapters.base import FinishReason, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.http.readers import EventReader
 from adapters.http.refusals import BAD_REQUEST, error_of_status
-from adapters.http.wire import (
-    JSON,
-    Reader,
-    ServerInfo,
-    bounded_logprob,
-    reason_of_finish,
-)
+from adapters.http.wire import JSON, Reader, ServerInfo, bounded_logprob
+from adapters.reasons import finish_reason
 
 _FEATURES = frozenset(
     {
@@ -148,7 +143,7 @@ class SGLangReader(EventReader):
             raise error_of_status(int(reason.get("status_code") or 500), message, self._request)
         # Older versions test the length first.
         is_stopped = not self._request.stop_token_ids.isdisjoint(new[-1:])
-        return "stop" if is_stopped else reason_of_finish(reason["type"], self.engine)
+        return "stop" if is_stopped else finish_reason(reason["type"], self.engine)
 
     def _logprobs(self, meta: JSON, count: int) -> tuple[TokenLogprobs, ...] | None:
         """The logprobs of the last `count` ids. SGLang's entries are (logprob, id, text)."""

@@ -15,13 +15,8 @@ from adapters.base import FEATURES, GenerationChunk, GenerationRequest, TokenLog
 from adapters.errors import BackendError, BackendFailed, GenerationFailed
 from adapters.http.readers import EventReader
 from adapters.http.refusals import BAD_REQUEST
-from adapters.http.wire import (
-    JSON,
-    Reader,
-    ServerInfo,
-    bounded_logprob,
-    reason_of_finish,
-)
+from adapters.http.wire import JSON, Reader, ServerInfo, bounded_logprob
+from adapters.reasons import finish_reason
 from adapters.vllm.sampling import sampling_fields
 
 # The default of --max-num-seqs on GPUs with less than 70 GiB, and on the A100; others have 1,024.
@@ -122,7 +117,7 @@ class VLLMReader(EventReader):
     def _chunk(self, event: JSON) -> GenerationChunk:
         choice = event["choices"][0]
         word = choice["finish_reason"]
-        reason = None if word is None else reason_of_finish(word, self.engine)
+        reason = None if word is None else finish_reason(word, self.engine)
         return GenerationChunk(tuple(choice["token_ids"]), self._logprobs(choice), reason)
 
     def _logprobs(self, choice: JSON) -> tuple[TokenLogprobs, ...] | None:

@@ -9,13 +9,11 @@ import httpx
 from adapters.base import (
     LEAST_LOGPROB,
     VOCAB_SIZE,
-    FinishReason,
     GenerationChunk,
     GenerationRequest,
     TokenLogprobs,
 )
 from adapters.errors import EngineFault
-from adapters.reasons import finish_reason
 
 JSON = dict[str, Any]
 
@@ -28,8 +26,6 @@ MALFORMED = (
     ValueError,
 )
 """The errors of code that reads JSON which has another form than expected."""
-
-_FINISH_WORDS = frozenset({"stop", "length", "abort", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +96,6 @@ class Wire(Protocol):
         rest: what remains of the stream. The server's errors are not raised.
         """
         ...
-
-
-def reason_of_finish(word: object, engine: str) -> FinishReason:
-    """`finish_reason`, which quotes the word in its error, for the word of another program."""
-    return finish_reason(str(word) if word in _FINISH_WORDS else "unknown", engine)
 
 
 def bounded_logprob(value: float | None) -> float:

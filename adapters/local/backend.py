@@ -12,10 +12,10 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
-from adapters.bounds import bounded
+from adapters.bounds import bounded, check_length
 from adapters.daemon_thread import run_in_daemon_thread
 from adapters.download import download
-from adapters.errors import BackendFailed, ContextTooLong, Rejected
+from adapters.errors import BackendFailed, Rejected
 from adapters.freed_memory import release_freed
 from adapters.grammars import GrammarCompiler
 from adapters.local.engine.engine import Engine
@@ -142,10 +142,8 @@ class LocalBackend:
 
     def _check_request(self, request: GenerationRequest) -> None:
         """Raise for requests that would make a step fail, and with it all requests of the batch."""
-        length = len(request.prompt_token_ids)
-        if length + request.max_tokens > self.info.context_length:
-            raise ContextTooLong(length, self.info.context_length)
-        if not length or request.max_tokens < 1:
+        check_length(request, self.info.context_length)
+        if not request.prompt_token_ids or request.max_tokens < 1:
             raise Rejected("a request needs a prompt and at least one token to sample")
         params = [request.sampling, *(phase.params for phase in request.phases)]
         for token_ids in (request.prompt_token_ids, *(one.logit_bias for one in params)):

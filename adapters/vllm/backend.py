@@ -30,13 +30,12 @@ from adapters.base import (
     Progress,
     TokenLogprobs,
 )
-from adapters.bounds import bounded
+from adapters.bounds import bounded, check_length
 from adapters.daemon_thread import run_in_daemon_thread
 from adapters.download import download
 from adapters.errors import (
     BackendError,
     BackendFailed,
-    ContextTooLong,
     EngineDied,
     EngineFault,
     Overloaded,
@@ -147,16 +146,11 @@ class VLLMBackend:
             raise EngineDied("the vLLM engine is dead")
 
     def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        request = bounded(request, self.info.vocab_size)
-        if request.phases:
-            return split_by_phase(self._generate, request, _NAME)
-        return self._generate(request)
+        return split_by_phase(self._generate, bounded(request, self.info.vocab_size), _NAME)
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         engine = self._running()
-        length = len(request.prompt_token_ids)
-        if length + request.max_tokens > self.info.context_length:
-            raise ContextTooLong(length, self.info.context_length)
+        check_length(request, self.info.context_length)
         most = engine.model_config.max_logprobs
         if request.logprobs is not None and 0 <= most < request.logprobs:
             raise Unsupported("top_logprobs", f"{_NAME} (with max_logprobs={most})")

@@ -1,11 +1,19 @@
 import pytest
 
 from adapters.base import GenerationRequest, SamplingParams, SamplingPhase
-from adapters.bounds import bounded
+from adapters.bounds import bounded, check_length
+from adapters.errors import ContextTooLong
 
 
 def ask(params: SamplingParams, *phases: SamplingPhase) -> GenerationRequest:
     return GenerationRequest("r", (1,), 1, frozenset(), params, phases)
+
+
+def test_prompt_and_max_tokens_may_fill_the_context_but_not_exceed_it() -> None:
+    request = ask(SamplingParams())
+    check_length(request, 2)
+    with pytest.raises(ContextTooLong):
+        check_length(request, 1)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from adapters.base import (
     GenerationRequest,
     TokenLogprobs,
 )
-from adapters.errors import BackendFailed, EngineFault
-from adapters.http.wire import ChunkCheck, ServerInfo, bounded_logprob, reason_of_finish
+from adapters.errors import EngineFault
+from adapters.http.wire import ChunkCheck, ServerInfo, bounded_logprob
 
 
 @pytest.mark.parametrize("value", [None, math.nan, -math.inf, 2 * LEAST_LOGPROB])
@@ -34,12 +34,6 @@ def test_properties_of_other_types_are_refused(properties: tuple[Any, Any]) -> N
 def test_a_count_of_no_requests_is_refused() -> None:
     with pytest.raises(ValueError, match="wrong type"):
         ServerInfo("m", 10, frozenset(), 0)
-
-
-@pytest.mark.parametrize(("word", "quoted"), [("abort", "abort"), ("my prompt", "unknown")])
-def test_an_unknown_word_of_an_engine_is_not_quoted(word: str, quoted: str) -> None:
-    with pytest.raises(BackendFailed, match=f"ended the generation: {quoted}"):
-        reason_of_finish(word, "vLLM")
 
 
 @pytest.mark.parametrize("rival", [-1, VOCAB_SIZE, True])
