@@ -29,7 +29,8 @@ from harmony.vocab import END
 from server.commands.backends import mask_tokenizer
 from server.errors import APIError
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.summary_model import EngineModel

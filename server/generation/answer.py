@@ -2,53 +2,30 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from server.errors import APIError, ServerFailed, Unavailable
+from server.generation.answer_spec import AnswerSpec
 from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
 from server.generation.metering import Meter
-from server.generation.outbound_protocol import Outbound
-from server.generation.runs import Emit
+from server.generation.runs import Emit, Runs
 from server.threads import completed
 
 logger = logging.getLogger(__name__)
 
-Reason = Callable[[], APIError | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Cancellation:
-    """What a cancelled answer has to know.
-
-    ending: whether the server stops. reason: the error to end with, None if no reader needs the
-    rest. background: whether the answer is made without readers.
-    """
-
-    ending: Callable[[], bool]
-    reason: Reason
-    background: bool = False
-
 
 class Answer:
-    """Implements `server.generation.runs.Producer`."""
+    """Implements `server.generation.runs.Producer`. runs: the answer's run is among them."""
 
     def __init__(
-        self,
-        loop: Loop,
-        outbound: Outbound,
-        calls: HostedCalls,
-        meter: Meter,
-        cancellation: Cancellation,
-        request_id: str,
+        self, spec: AnswerSpec, loop: Loop, calls: HostedCalls, meter: Meter, runs: Runs
     ) -> None:
+        self._spec = spec
+        self._outbound = spec.outbound
         self._loop = loop
-        self._outbound = outbound
         self._calls = calls
         self._meter = meter
-        self._cancellation = cancellation
-        self._request_id = request_id
+        self._runs = runs
 
     async def __call__(self, emit: Emit) -> None:
         """Emit all events. Raises the APIError that the answer ends with."""
@@ -61,7 +38,7 @@ class Answer:
                 await self._end_early(emit)
             raise
         except Exception as error:
-            failure = to_api_error(error, self._request_id)
+            failure = to_api_error(error, self._spec.request_id)
             if not self._loop.finished:
                 self._meter.ended("error", failure.code)
                 await emit(self._outbound.fail(failure))
@@ -75,11 +52,11 @@ class Answer:
 
         When the server stops, a foreground answer ends as cancelled if its API has that status.
         """
-        if (reason := self._cancellation.reason()) is not None:
+        if (reason := self._runs.reason(self._spec.request_id)) is not None:
             await emit(self._outbound.fail(reason))
             raise reason
-        ending = self._cancellation.ending()
-        is_shown = not (ending and self._cancellation.background)
+        ending = self._runs.ending
+        is_shown = not (ending and self._spec.background)
         events = self._outbound.cancel() if is_shown else []
         if events or not ending:
             await emit(events)

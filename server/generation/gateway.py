@@ -6,8 +6,7 @@ a run whose producer samples and emits wire events; the caller reads the run.
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -17,59 +16,25 @@ from harmony.events import Repair
 from harmony.messages import Channel
 from server.errors import APIError, ServerFailed, engine_down
 from server.generation.admission import Admission, Ticket
-from server.generation.answer import Answer, Cancellation, to_api_error
+from server.generation.answer import Answer, to_api_error
+from server.generation.answer_spec import AnswerSpec
 from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
-from server.generation.loop import LastEvents, Loop
-from server.generation.metering import Meter, Observer, PromptCount
+from server.generation.loop import Loop
+from server.generation.metering import Meter, Observer, TokenCounts
 from server.generation.outbound_protocol import Outbound
 from server.generation.plan import RawPlan, TurnPlan
-from server.generation.recording import Recorder
 from server.generation.runs import Emit, Journal, Run, Runs
 from server.generation.summary_events import SummaryEvents, protected_texts
-from server.generation.token_counts import TokenCounts
 from server.generation.turn import SharedPrompt, Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.summaries.base import Summariser
 from server.summaries.writer import SummaryWriter
-from server.tools.base import AnsweredCall, ToolSession
 from server.tools.closing import close_sessions
 
 logger = logging.getLogger(__name__)
 
 
 P = TypeVar("P", bound=TurnPlan | RawPlan)
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerSpec:
-    """What one answer is made from.
-
-    plan: the compiled request.
-    outbound: makes the answer's wire events.
-    request_id: names the run, also for the engine and in the log.
-    journal: stores the wire events; None if the answer is not stored.
-    background: whether the run continues without readers.
-    last_events: called when the answer is complete; its events are the last.
-    sessions: those of the request's hosted tools, which are closed when the run ends, or does not
-    start.
-    answered: calls of an earlier answer that the client approved or refused. Approved ones run
-    before the first turn; their results follow the plan's conversation.
-    recorder: records the answer's samplings; None for no record.
-    prompt: that of the plan, if other answers have it, too.
-    prompt_count: that of these answers; None for one alone.
-    """
-
-    plan: TurnPlan | RawPlan
-    outbound: Outbound
-    request_id: str
-    journal: Journal | None = None
-    background: bool = False
-    last_events: LastEvents = tuple
-    sessions: Sequence[ToolSession] = ()
-    answered: Sequence[AnsweredCall] = ()
-    recorder: Recorder | None = None
-    prompt: SharedPrompt | None = None
-    prompt_count: PromptCount | None = None
 
 
 class Gateway:
@@ -144,19 +109,9 @@ class Gateway:
             spec.answered,
             self._observer,
         )
-        loop = Loop(
-            turn,
-            spec.outbound,
-            ticket,
-            calls,
-            spec.last_events,
-            meter,
-            spec.recorder,
-            self._summary_events(spec.plan, spec.request_id),
-        )
-        reason = partial(self.runs.reason, spec.request_id)
-        cancellation = Cancellation(lambda: self.runs.ending, reason, spec.background)
-        return Answer(loop, spec.outbound, calls, meter, cancellation, spec.request_id)
+        summaries = self._summary_events(spec.plan, spec.request_id)
+        loop = Loop(spec, turn, ticket, calls, meter, summaries)
+        return Answer(spec, loop, calls, meter, self.runs)
 
     async def start_empty(
         self, outbound: Outbound, request_id: str, *, journal: Journal | None = None

@@ -37,8 +37,8 @@ GRACE_SECONDS = 5.0
 class ToolLimits:
     """The server's limits on the hosted calls of one answer.
 
-    rounds: the most calls that run, >= 1. timeouts: seconds for one call, by the tool's name; tools
-    without an entry have `DEFAULT_TIMEOUT`. answer: seconds after the start of the answer in which
+    rounds: the most calls that run, >= 1. timeouts: seconds for one call, as `call_timeout` reads
+    them. answer: seconds after the start of the answer in which
     calls may run. grace: as `GRACE_SECONDS`.
     """
 
@@ -47,15 +47,12 @@ class ToolLimits:
     answer: float = math.inf
     grace: float = GRACE_SECONDS
 
-    def timeout(self, tool: str) -> float:
-        """Seconds for one call of a declared tool; see `call_timeout`."""
-        return call_timeout(self.timeouts, tool)
-
 
 def call_timeout(timeouts: Mapping[str, float], tool: str) -> float:
-    """Seconds for one call of a declared tool.
+    """Seconds for one call of a declared tool. timeouts: by the names of tools.
 
-    `mcp.LABEL` has the time limit of `mcp` unless `timeouts` has one for the label.
+    `mcp.LABEL` has the time limit of `mcp` unless `timeouts` has one for the label. A tool without
+    an entry has `DEFAULT_TIMEOUT`.
     """
     general = timeouts.get(tool.partition(".")[0], DEFAULT_TIMEOUT)
     return timeouts.get(tool, general)
@@ -137,7 +134,7 @@ class HostedCalls:
         """
         session = self._by_recipient[call.recipient]
         name = session.declaration.name
-        limit = self._limits.timeout(name)
+        limit = call_timeout(self._limits.timeouts, name)
         began = asyncio.get_running_loop().time()
         deadline = began + limit + self._limits.grace
         outcome: CallOutcome = "cancelled"

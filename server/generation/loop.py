@@ -6,7 +6,7 @@ cache applies. Where a limit refuses a call, the model gets a result that says s
 is held to the final channel by its prompt, which ends with the header of a final message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -22,12 +22,11 @@ from harmony.grammar import (
 )
 from server import threads
 from server.generation.admission import Ticket
+from server.generation.answer_spec import AnswerSpec
 from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
 from server.generation.metering import Meter
-from server.generation.outbound_protocol import Outbound
 from server.generation.plan import TurnPlan
-from server.generation.recording import Recorder
 from server.generation.runs import Emit, WireEvent
 from server.generation.summary_events import SummaryEvents
 from server.generation.turn import Turn
@@ -41,40 +40,33 @@ from server.generation.turn_events import (
 from server.ids import new_id
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
 
-LastEvents = Callable[[], Sequence[WireEvent]]
-
 
 class Loop:
     """Makes the events of one answer between `Outbound.start` and its last events.
 
-    finished: whether the last events were emitted; later errors do not matter then.
-    last_events: called when the answer is complete; its events follow those of the last turn.
-    meter: measures the answer.
-    recorder: records the samplings and the calls; None for no record.
-    summaries: adds summaries of the reasoning; None for an answer without them.
+    turn: the first one. finished: whether the last events were emitted; later errors do not matter
+    then. summaries: adds summaries of the reasoning; None for an answer without them.
     """
 
     def __init__(
         self,
+        spec: AnswerSpec,
         turn: Turn,
-        outbound: Outbound,
         ticket: Ticket,
         calls: HostedCalls,
-        last_events: LastEvents,
         meter: Meter,
-        recorder: Recorder | None = None,
-        summaries: SummaryEvents | None = None,
+        summaries: SummaryEvents | None,
     ) -> None:
         self.finished = False
         self._summaries = summaries
         self._turn = turn
-        self._outbound = outbound
+        self._outbound = spec.outbound
         self._ticket = ticket
         self._calls = calls
-        self._last_events = last_events
+        self._last_events = spec.last_events
         self._meter = meter
         self._counts = meter.counts
-        self._recorder = recorder
+        self._recorder = spec.recorder
         self._earlier: list[TurnFinished] = []
         self._forced = False
 

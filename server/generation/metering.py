@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harmony.events import Repair
-from server.generation.token_counts import TokenCounts
 from server.generation.turn_events import Usage
 
 EndReason = Literal["stop", "length", "abort", "error"]
@@ -20,6 +19,20 @@ EndReason = Literal["stop", "length", "abort", "error"]
 CallOutcome = Literal["completed", "failed", "timeout", "approval", "refused", "cancelled"]
 """How a hosted call ends. `approval`: the client has to approve it first. `refused`: a limit of the
 answer did not let it run. `cancelled`: the answer ended before the call did."""
+
+
+@dataclass(slots=True)
+class TokenCounts:
+    """What the engine has computed for all answers of this process; they only grow.
+
+    prompt: the tokens of the prompts of turns that ended; a prompt that several answers to a
+    request share counts once. cached: how many of these came from the engine's prefix cache.
+    sampled: sampled tokens, counted as they arrive.
+    """
+
+    prompt: int = 0
+    cached: int = 0
+    sampled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Each is admitted, sampled and cancelled like any other request. A single answer 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from functools import partial
@@ -12,9 +12,9 @@ from itertools import chain
 from typing import NoReturn
 
 from server.errors import APIError
-from server.generation.answer import Reason, stopped
-from server.generation.gateway import AnswerSpec, Gateway
-from server.generation.loop import LastEvents
+from server.generation.answer import stopped
+from server.generation.answer_spec import AnswerSpec, LastEvents
+from server.generation.gateway import Gateway
 from server.generation.metering import PromptCount
 from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
@@ -102,7 +102,7 @@ class _Merged:
         runs: Sequence[Run],
         last_events: LastEvents,
         outbound: Outbound,
-        reason: Reason,
+        reason: Callable[[], APIError | None],
     ) -> None:
         self._runs = runs
         self._last_events = last_events

@@ -23,10 +23,6 @@ class RawText:
         self._delta_start = 0
         self._started = False
 
-    def push(self, token: int) -> Sequence[Event]:
-        """The text that one more token completes."""
-        return self.push_many((token,))
-
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]:
         """The text that more tokens complete."""
         started = self._start_message()

@@ -75,8 +75,6 @@ class Run:
         """True when no further event will come."""
         self.has_journal = journal is not None
         """True if a journal gets the events."""
-        self.may_be_joined = self.has_journal
-        """True while other readers can come."""
         self._journal = journal
         self.dropped = 0
         """How many events were dropped from the start of the ledger."""
@@ -89,6 +87,11 @@ class Run:
         self._busy = True
         self._task = asyncio.ensure_future(self._run(produce))
         self._task.add_done_callback(lambda _: self._finish())
+
+    @property
+    def may_be_joined(self) -> bool:
+        """True while other readers can come."""
+        return self.has_journal and not self.done
 
     def cancel(self, reason: APIError | None = None) -> None:
         """Cancel the run; the producer may emit last events. Safe to call twice.
@@ -186,7 +189,6 @@ class Run:
         self.done = True
         # The journal has references to all events.
         self._journal = None
-        self.may_be_joined = False
         self._show(())
         if self._readers:
             self.discard_taken_events()

@@ -139,8 +139,6 @@ TurnEvent = MessageStarted | TextDelta | MessageClosed | SummaryWritten | CallEv
 class TokenParser(Protocol):
     """Reads messages from sampled ids, as `harmony.parser.Parser` does."""
 
-    def push(self, token: int) -> Sequence[Event]: ...
-
     def push_many(self, tokens: Sequence[int]) -> Sequence[Event]: ...
 
     def finish(self) -> Sequence[Event]: ...
@@ -200,7 +198,8 @@ class TurnReader:
             return self._read(self._parser.push_many(chunk.token_ids))
         self._logprobs.extend(chunk.logprobs)
         # Token by token, so that each text comes with the logprobs of its own tokens.
-        return self._read(event for token in chunk.token_ids for event in self._parser.push(token))
+        read = self._parser.push_many
+        return self._read(event for token in chunk.token_ids for event in read((token,)))
 
     def insert(self, tokens: Sequence[int], repair: Repair) -> list[TurnEvent]:
         """The events of tokens that the server inserts; `repair` is added to messages they end.

@@ -8,8 +8,7 @@ from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
-from server.generation.gateway import AnswerSpec
-from server.generation.loop import LastEvents
+from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.plan import TurnPlan
 from server.generation.recording import Recorder
 from server.generation.runs import Run, WireEvent

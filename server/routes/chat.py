@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from server.context import Context, context_of
 from server.generation import parallel_samples
-from server.generation.gateway import AnswerSpec
+from server.generation.answer_spec import AnswerSpec
 from server.generation.runs import WireEvent
 from server.http.answers.answer import respond
 from server.http.authentication import owner_of

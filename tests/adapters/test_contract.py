@@ -31,7 +31,8 @@ from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool
 from server.generation.turn_events import CallEnded, MessageClosed

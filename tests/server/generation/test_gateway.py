@@ -23,7 +23,8 @@ from server.errors import (
 )
 from server.generation import parallel_samples, turn
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.plan import TurnPlan
 from server.generation.runs import Run, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished

@@ -27,7 +27,8 @@ from harmony.tokenizer import decode, encode_with_control
 from server.errors import APIError, RateLimited
 from server.generation import hosted_calls, recording
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.runs import Run
@@ -412,12 +413,6 @@ async def test_the_next_turn_begins_when_the_call_has_ended(start_engine: StartE
     engine.generate = generate_noting
     await play(gateway(engine), session)
     assert tidied == [False, True]
-
-
-async def test_tools_without_a_time_limit_have_the_default() -> None:
-    limits = ToolLimits(timeouts={"python": 120})
-    assert limits.timeout("python") == 120
-    assert limits.timeout("other") == hosted_calls.DEFAULT_TIMEOUT
 
 
 # Failures

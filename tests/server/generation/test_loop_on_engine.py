@@ -12,7 +12,8 @@ from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from server.commands.backends import mask_tokenizer
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan

@@ -9,9 +9,9 @@ from server.generation.metering import (
     Meter,
     Observer,
     PromptCount,
+    TokenCounts,
     TurnMeasured,
 )
-from server.generation.token_counts import TokenCounts
 from server.generation.turn_events import Usage
 
 

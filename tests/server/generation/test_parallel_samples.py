@@ -9,8 +9,7 @@ import pytest
 from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
 from server.generation import parallel_samples
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec
-from server.generation.loop import LastEvents
+from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
 

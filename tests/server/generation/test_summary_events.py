@@ -9,7 +9,8 @@ import pytest
 
 from harmony.messages import Author, DeveloperContent, Message, Role
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.generation.runs import Run
 from server.generation.turn_events import (
     MessageClosed,

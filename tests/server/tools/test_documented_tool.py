@@ -5,7 +5,8 @@ from types import ModuleType
 from typing import Any
 
 from server.generation.admission import Admission
-from server.generation.gateway import AnswerSpec, Gateway
+from server.generation.answer_spec import AnswerSpec
+from server.generation.gateway import Gateway
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
 from server.store.responses.memory import MemoryStore
