@@ -6,6 +6,7 @@ In a variable, the values of a repeatable option are separated by commas, or sta
 of strings: `GPT_OSS_ENGINE_ARG='["a=1,2", "b=3"]'`.
 """
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -232,8 +233,9 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
             return (DEMO_NAME,)
         if self.model is None:
             return ("scripted" if self.backend == "scripted" else REMOTE_NAME,)
-        folder = Path(self.model)
-        return (folder.resolve().name if folder.is_dir() else self.model,)
+        # `Path.is_dir` raises for what cannot be a path, or not be looked at.
+        is_folder = os.path.isdir(self.model)
+        return (Path(self.model).resolve().name if is_folder else self.model,)
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:

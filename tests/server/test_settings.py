@@ -388,8 +388,9 @@ def test_served_names_are_the_names_that_clients_use() -> None:
     ).model_names == ("a", "b")
 
 
-def test_the_default_name_of_a_hub_model_is_the_hubs() -> None:
-    assert Settings(model="openai/gpt-oss-20b").model_names == ("openai/gpt-oss-20b",)
+@pytest.mark.parametrize("model", ["openai/gpt-oss-20b", "a" * 300])
+def test_the_default_name_of_what_is_no_folder_is_the_models(model: str) -> None:
+    assert Settings(model=model).model_names == (model,)
 
 
 def test_the_default_name_of_a_folder_is_the_folders(

@@ -1,5 +1,6 @@
 """The result of one check of `doctor`, and what the checks share."""
 
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +77,9 @@ def _weights(settings: Settings) -> int | None:
     if settings.is_demo:
         return 0
     model = settings.model or ""
-    folder = Path(model)
-    if model and folder.is_dir():
-        return sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    if os.path.isdir(model):  # `Path.is_dir` may raise, as for a long name
+        files = Path(model).glob("*.safetensors")
+        return sum(file.stat().st_size for file in files if file.exists())
     return WEIGHTS.get(model.rpartition("/")[2].lower())
 
 

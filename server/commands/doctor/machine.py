@@ -89,13 +89,21 @@ def _read(file: Path) -> str:
 
 def check_disk(name: str, folder: Path, advice: str) -> Check:
     """Whether `folder`, or where it would be made, has room and is writable."""
-    there = next(path for path in (folder, *folder.parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    try:
+        there = nearest(folder)
+        free = shutil.disk_usage(there).free
+    except OSError as error:
+        return Check(name, "failed", f"{folder} cannot be written: {error.strerror}", advice)
     fact = f"{size(free)} free for {folder}"
     if not _takes_files(there):
         return Check(name, "failed", f"{there} cannot be written", advice)
     status: Status = "ok" if free >= _LITTLE else "warning"
     return Check(name, status, fact, "" if status == "ok" else "it is nearly full: make room")
+
+
+def nearest(folder: Path) -> Path:
+    """The folder, or the innermost around it that exists. Raises OSError, as for a long name."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _takes_files(folder: Path) -> bool:

@@ -16,7 +16,7 @@ from adapters.registry import REMOTE
 from adapters.requirements import MXFP4_KERNELS
 from server.commands.backends import open_engines
 from server.commands.doctor.check import Check
-from server.commands.doctor.machine import check_disk
+from server.commands.doctor.machine import check_disk, nearest
 from server.commands.listening import CannotListen, bind, listen, reachable_by_others
 from server.settings import Settings
 
@@ -40,7 +40,7 @@ def hub_cache() -> Path:
 def is_on_hub(settings: Settings) -> bool:
     """Whether the model is a name on the hub, which an engine of this machine downloads."""
     here = settings.backend in ("transformers", "vllm") and not settings.is_demo
-    return here and settings.model is not None and not Path(settings.model).exists()
+    return here and settings.model is not None and not os.path.exists(settings.model)
 
 
 def is_cached(model: str) -> bool:
@@ -161,12 +161,14 @@ def check_store(settings: Settings, default: Path) -> Check:
     url = parse_url(settings.store) if settings.store else None
     if url is not None and url.get_backend_name() != "sqlite":
         return _check_server(url)
-    if url is None:
-        return _check_file(default, next(path for path in default.parents if path.exists()))
-    file = Path(url.database or "")
-    if "uri" in url.query:
+    file = default if url is None else Path(url.database or "")
+    if url is not None and "uri" in url.query:
         return Check("store", "ok", f"{file} is left to SQLite")
-    return _check_file(file, file.parent)
+    try:
+        return _check_file(file, nearest(file.parent) if url is None else file.parent)
+    except OSError as error:
+        advice = "name another file with --store"
+        return Check("store", "failed", f"{file}: {error.strerror}", advice)
 
 
 def _check_server(url: "URL") -> Check:

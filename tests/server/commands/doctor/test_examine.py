@@ -110,6 +110,12 @@ def test_weights_for_other_programs_are_not_counted(tmp_path: Path) -> None:
     assert plan(Settings(model=str(tmp_path))).weights == 3000
 
 
+def test_weights_that_were_removed_from_a_cache_are_not_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.safetensors").write_bytes(b"w" * 1000)
+    (tmp_path / "b.safetensors").symlink_to(tmp_path / "removed")
+    assert plan(Settings(model=str(tmp_path))).weights == 1000
+
+
 def forbid_writing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
 

@@ -108,3 +108,8 @@ def test_a_disk(free: float, status: str, tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     assert check_disk("disk", tmp_path, "go elsewhere").advice == "go elsewhere"
+
+
+def test_a_folder_that_cannot_be_looked_for(tmp_path: Path) -> None:
+    check = check_disk("disk", tmp_path / ("a" * 300), "go elsewhere")
+    assert (check.status, check.fact.endswith(": File name too long")) == ("failed", True)

@@ -254,7 +254,7 @@ def test_a_named_file_that_will_be_made(tmp_path: Path) -> None:
     assert not file.exists()
 
 
-@pytest.mark.parametrize("folder", ["missing", "file"])
+@pytest.mark.parametrize("folder", ["missing", "file", "a" * 300])
 def test_the_folder_of_a_named_file_is_not_made(folder: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check = check_store(Settings(store=f"sqlite:///{tmp_path}/{folder}/store.db"), tmp_path)
@@ -290,6 +290,11 @@ def test_a_file_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "access", lambda path, _: path != file)
     check = check_store(Settings(), file)
     assert (check.status, check.fact) == ("failed", f"{file} cannot be written")
+
+
+def test_a_default_file_whose_name_is_too_long(tmp_path: Path) -> None:
+    check = check_store(Settings(), tmp_path / ("a" * 300) / "store.db")
+    assert (check.status, check.fact.endswith(": File name too long")) == ("failed", True)
 
 
 def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
