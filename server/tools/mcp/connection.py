@@ -29,7 +29,7 @@ from server.tools.mcp.failures import (
     http_error,
     protocol_error,
 )
-from server.tools.mcp.http import Exchange, GuardTransport, http_client
+from server.tools.mcp.http import Exchange, Guard, GuardTransport, http_client
 from server.tools.mcp.limits import MAX_RESPONSE
 from server.tools.mcp.servers import Server
 
@@ -185,13 +185,16 @@ class Connection:
         """The pages that `fetch` gets. Raises Failure if they are too many, or too large."""
         most = self.exchange.received + MAX_RESPONSE
         params: types.PaginatedRequestParams | None = None
+        cursors: set[str] = set()
         for _ in range(_MAX_PAGES):
             page = await fetch(params)
             if self.exchange.received > most:
                 raise protocol_error(f"The server's tools have more than {MAX_RESPONSE:,} bytes.")
             yield page
-            if page.next_cursor is None:
+            # Some servers have one page, and repeat its cursor without end.
+            if page.next_cursor is None or page.next_cursor in cursors:
                 return
+            cursors.add(page.next_cursor)
             params = types.PaginatedRequestParams(cursor=page.next_cursor)
         raise protocol_error(f"The server lists its tools on more than {_MAX_PAGES} pages.")
 
@@ -293,7 +296,10 @@ class Dialer:
         exchange = Exchange()
         if server.url is None:
             return Connection(_stdio(server), exchange, kind, known)
-        guard = partial(self._guarded, server.allow_private)
+
+        def guard(transport: Any) -> Any:
+            return self._guard(transport, server.allow_private)
+
         headers = dict(server.headers)
         if kind == "sse":
             exchange.gets = True
@@ -303,13 +309,10 @@ class Dialer:
             transport = _streamable(server.url, guard, exchange, headers)
         return Connection(transport, exchange, kind, known)
 
-    def _guarded(self, allow_private: bool, transport: Any) -> Any:
-        return self._guard(transport, allow_private)
-
 
 @asynccontextmanager
 async def _streamable(
-    url: str, guard: Any, exchange: Exchange, headers: dict[str, str]
+    url: str, guard: Guard, exchange: Exchange, headers: dict[str, str]
 ) -> AsyncIterator[Any]:
     async with (
         http_client(guard, exchange, headers, None) as client,
@@ -319,7 +322,7 @@ async def _streamable(
 
 
 def _sse_http_client(
-    guard: Any, exchange: Exchange, headers: Any = None, timeout: Any = None, auth: Any = None
+    guard: Guard, exchange: Exchange, headers: Any = None, timeout: Any = None, auth: Any = None
 ) -> Any:
     return http_client(guard, exchange, headers, timeout)
 

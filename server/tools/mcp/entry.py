@@ -3,9 +3,9 @@
 Source: https://platform.openai.com/docs/api-reference/responses/create#responses-create-tools
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from server.errors import InvalidRequest
 from server.schemas.fields import (
@@ -15,8 +15,10 @@ from server.schemas.fields import (
     optional_string,
     string,
 )
-from server.tools.mcp.rules import ALWAYS, ApprovalRule, InvalidRule, read_approval, read_filter
+from server.tools.mcp.rules import ALWAYS, InvalidRule, read_approval, read_filter
 from server.tools.mcp.servers import Server, check_headers, check_label, check_url
+
+T = TypeVar("T")
 
 MAX_URL = 4096
 MAX_DESCRIPTION = 4096
@@ -43,15 +45,14 @@ def read_server(entry: Mapping[str, Any], configured: Mapping[str, Server], para
         raise invalid(f"{param}.server_label", str(error)) from None
     optional_boolean(entry.get("defer_loading"), f"{param}.defer_loading")
     server = _base(entry, label, configured.get(label), param)
-    approvals = server.approvals
-    if (rule := _approval(entry, param)) is not None:
-        approvals = (*approvals, rule)
+    allowed = _rules(entry, "allowed_tools", read_filter, param)
+    approvals = _rules(entry, "require_approval", read_approval, param)
     description = optional_string(entry.get("server_description"), f"{param}.server_description")
     return replace(
         server,
         headers={**_headers(entry, server, param), **server.headers},
-        allowed=(*server.allowed, *_allowed(entry, param)),
-        approvals=approvals or (ALWAYS,),
+        allowed=(*server.allowed, *allowed),
+        approvals=(*server.approvals, *approvals) or (ALWAYS,),
         description=description and description[:MAX_DESCRIPTION],
     )
 
@@ -99,19 +100,13 @@ def _headers(entry: Mapping[str, Any], server: Server, param: str) -> dict[str, 
     return headers
 
 
-def _allowed(entry: Mapping[str, Any], param: str) -> tuple[Any, ...]:
-    if entry.get("allowed_tools") is None:
+def _rules(
+    entry: Mapping[str, Any], name: str, read: Callable[[Any], T], param: str
+) -> tuple[T, ...]:
+    """The rule of a field, which `read` reads; none if the entry does not have the field."""
+    if entry.get(name) is None:
         return ()
     try:
-        return (read_filter(entry["allowed_tools"]),)
+        return (read(entry[name]),)
     except InvalidRule as error:
-        raise invalid(f"{param}.allowed_tools{error.field}", str(error)) from None
-
-
-def _approval(entry: Mapping[str, Any], param: str) -> ApprovalRule | None:
-    if entry.get("require_approval") is None:
-        return None
-    try:
-        return read_approval(entry["require_approval"])
-    except InvalidRule as error:
-        raise invalid(f"{param}.require_approval{error.field}", str(error)) from None
+        raise invalid(f"{param}.{name}{error.field}", str(error)) from None

@@ -20,6 +20,8 @@ from server.tools.mcp.limits import (
     MAX_VALUES,
 )
 
+Guard = Callable[[httpx2.AsyncHTTPTransport], httpx2.AsyncHTTPTransport]
+"""Lets a new transport connect to what one server may be."""
 GuardTransport = Callable[[httpx2.AsyncHTTPTransport, bool], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to permitted addresses only; the flag permits private ones."""
 
@@ -62,15 +64,14 @@ class Exchange:
 
 
 def http_client(
-    guard: Callable[[httpx2.AsyncHTTPTransport], httpx2.AsyncHTTPTransport],
+    guard: Guard,
     exchange: Exchange,
     headers: dict[str, str] | None,
     timeout: httpx2.Timeout | None,
 ) -> httpx2.AsyncClient:
     """A client for one server. It reads no environment variables, and follows no redirects.
 
-    guard: lets a transport connect to what this server may be. The SDK follows redirects within the
-    origin itself.
+    The SDK follows redirects within the origin itself.
     """
     transport = httpx2.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False, limits=_LIMITS)
     return httpx2.AsyncClient(

@@ -25,7 +25,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from server.tools.mcp.redaction import Redactor
 from server.tools.mcp.rules import (
-    EVERY_TOOL,
     ApprovalRule,
     InvalidRule,
     ToolFilter,
@@ -65,9 +64,10 @@ class Server:
 
     url: for HTTP. command: the program and its arguments, for stdio; only the operator names one.
     env: additional environment variables of the program. headers: sent with each HTTP request.
-    allowed: the tools that may be used. approvals: a call needs approval if any of these rules says
-    so. timeout: the most seconds for one call, None for the default. allow_private: permits `http`
-    and addresses that are not public. description: what the client tells the model of the server.
+    allowed: a tool may be used if it matches all of these filters. approvals: a call needs approval
+    if any of these rules says so. timeout: the most seconds for one call, None for the default.
+    allow_private: permits `http` and addresses that are not public. description: what the client
+    tells the model of the server.
     """
 
     label: str
@@ -75,7 +75,7 @@ class Server:
     command: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    allowed: tuple[ToolFilter, ...] = (EVERY_TOOL,)
+    allowed: tuple[ToolFilter, ...] = ()
     approvals: tuple[ApprovalRule, ...] = ()
     timeout: float | None = None
     allow_private: bool = False
@@ -235,7 +235,7 @@ class _Table(BaseModel):
             command=(*self.command, *self.args),
             env=_expanded(self.env),
             headers=check_headers(_expanded(self.headers)),
-            allowed=(EVERY_TOOL if tools is None else read_filter(tools),),
+            allowed=() if tools is None else (read_filter(tools),),
             approvals=() if rule is None else (read_approval(rule),),
             timeout=self.timeout,
             allow_private=self.allow_private,

@@ -24,8 +24,6 @@ SERVERS = Path(__file__).parent / "servers"
 OWNER = "owner"
 START_SECONDS = 60.0
 
-StartProcess = Callable[..., str]
-
 
 def seal(owner: str, text: str) -> str:
     return f"sealed-{owner}-{text}"

@@ -205,6 +205,16 @@ async def test_tools_of_several_pages_are_listed(hostile: Hostile, make_tool: Ma
     assert [each.name for each in session.declaration.functions] == ["h__add", "h__second"]
 
 
+async def test_a_list_ends_where_its_cursor_repeats(hostile: Hostile, make_tool: MakeTool) -> None:
+    server = hostile("/same-cursor")
+    tool = await make_tool(server)
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each.name for each in session.declaration.functions] == ["h__add"]
+    assert counted(server)["/same-cursor tools/list "] == 2
+
+
 async def test_names_that_no_header_can_have_are_left_out(
     hostile: Hostile, make_tool: MakeTool
 ) -> None:

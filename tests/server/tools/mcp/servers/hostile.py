@@ -96,6 +96,8 @@ def tools_of(path: str, params: dict[str, Any]) -> dict[str, Any]:
         number = int(params.get("cursor", 0))
         more = {"nextCursor": str(number + 1)} if number + 1 < len(PAGES[path]) else {}
         return PAGES[path][number] | more
+    if path == "/same-cursor":
+        return {**named("add"), "nextCursor": ""}
     if path == "/changing":
         listed[path] += 1
         return named("add" if listed[path] == 1 else "other")
