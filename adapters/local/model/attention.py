@@ -14,6 +14,7 @@ plain attention before they are used.
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from typing import Any
@@ -39,6 +40,28 @@ _CHECKED_EQUAL = ((1, 150), (1, 150))
 _WINDOW = 128
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Concatenated sequences whose queries attend to their keys.
+
+    query: [queries, heads, width]; key, value: [keys, key heads, width]. ends_q, ends_k: int32
+    [sequences + 1], from 0 to the numbers of queries and keys; the queries of a sequence are the
+    last of its keys. longest_q, longest_k: the most queries and keys of a sequence. scaling: the
+    factor of the scores. window: the number of keys that a query attends to, itself included, None
+    for all; a sequence then has at most window - 1 keys before its queries.
+    """
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    ends_q: Tensor
+    ends_k: Tensor
+    longest_q: int
+    longest_k: int
+    scaling: float
+    window: int | None
+
+
 def paged_attention(
     module: Any,
     query: Tensor,
@@ -58,7 +81,7 @@ def paged_attention(
     if cache is None:
         raise ValueError(f"{NAME} needs the paged cache of continuous batching")
     key, value = cache.update(key, value, module.layer_idx, kwargs)
-    out = attend(
+    batch = Batch(
         query.squeeze(0).transpose(0, 1),
         key.squeeze(0).transpose(0, 1),
         value.squeeze(0).transpose(0, 1),
@@ -68,36 +91,13 @@ def paged_attention(
         kwargs["max_length_k"],
         scaling,
         sliding_window,
-        module.sinks,
     )
-    return out.unsqueeze(0), None
+    return attend(batch, module.sinks).unsqueeze(0), None
 
 
-def attend(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends_q: Tensor,
-    ends_k: Tensor,
-    longest_q: int,
-    longest_k: int,
-    scaling: float,
-    window: int | None,
-    sinks: Tensor,
-) -> Tensor:
-    """Causal attention of concatenated sequences, [queries, heads, width].
-
-    query: [queries, heads, width]; key, value: [keys, key heads, width]. ends_q, ends_k: int32
-    [sequences + 1], from 0 to the numbers of queries and keys; the queries of a sequence are the
-    last of its keys. window: the number of keys that a query attends to, itself included; a
-    sequence then has at most window - 1 keys before its queries.
-    """
-    if query.device.type == "cpu":
-        out, lse = _on_cpu(query, key, value, ends_q, ends_k, scaling, window)
-    else:
-        out, lse = _on_cuda(
-            query, key, value, ends_q, ends_k, longest_q, longest_k, scaling, window
-        )
+def attend(batch: Batch, sinks: Tensor) -> Tensor:
+    """Causal attention, [queries, heads, width], with the sink of each head."""
+    out, lse = _on_cpu(batch) if batch.query.device.type == "cpu" else _on_cuda(batch)
     return with_sinks(out, lse, sinks)
 
 
@@ -107,55 +107,38 @@ def with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> Tensor:
     return out.mul_(weight.transpose(0, 1).unsqueeze(2))
 
 
-def _on_cuda(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends_q: Tensor,
-    ends_k: Tensor,
-    longest_q: int,
-    longest_k: int,
-    scaling: float,
-    window: int | None,
-) -> tuple[Tensor, Tensor]:
+def _on_cuda(batch: Batch) -> tuple[Tensor, Tensor]:
     """Output [queries, heads, width] without sinks, and the log-sum-exp [heads, queries]."""
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
-        query,
-        key,
-        value,
-        ends_q,
-        ends_k,
-        longest_q,
-        longest_k,
+        batch.query,
+        batch.key,
+        batch.value,
+        batch.ends_q,
+        batch.ends_k,
+        batch.longest_q,
+        batch.longest_k,
         0.0,
         True,
         False,
-        scale=scaling,
-        window_size_left=None if window is None else window - 1,
-        window_size_right=None if window is None else 0,
+        scale=batch.scaling,
+        window_size_left=None if batch.window is None else batch.window - 1,
+        window_size_right=None if batch.window is None else 0,
     )
     return out, lse
 
 
-def _on_cpu(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends_q: Tensor,
-    ends_k: Tensor,
-    scaling: float,
-    window: int | None,
-) -> tuple[Tensor, Tensor]:
+def _on_cpu(batch: Batch) -> tuple[Tensor, Tensor]:
     """The same as `_on_cuda`, for a CPU."""
-    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    query, key, value, scaling = batch.query, batch.key, batch.value, batch.scaling
+    starts_q, starts_k = batch.ends_q.tolist(), batch.ends_k.tolist()
     by_products = products.are_faster(query.dtype)
     if not by_products and _are_alike(starts_q, starts_k):
         # The usual step of one stream: nothing to allocate and to copy in each layer.
         return _one_query(query, key, value, scaling)
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
-    band = None if window is None else _band(window, query.dtype)
-    done = _decoded(query, key, value, starts_q, starts_k, scaling, out, lse)
+    band = None if batch.window is None else _band(batch.window, query.dtype)
+    done = _decoded(batch, starts_q, starts_k, out, lse)
     parts: Iterable[Part]
     for run in _runs(starts_q, starts_k, done):
         first, last = starts_q[run.start], starts_q[run.stop]
@@ -183,14 +166,7 @@ def _are_alike(starts_q: list[int], starts_k: list[int]) -> bool:
 
 
 def _decoded(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    starts_q: list[int],
-    starts_k: list[int],
-    scaling: float,
-    out: Tensor,
-    lse: Tensor,
+    batch: Batch, starts_q: list[int], starts_k: list[int], out: Tensor, lse: Tensor
 ) -> set[int]:
     """Write the results of sequences with one query to `out` and `lse`, where several of them are
     better computed together. Returns their places.
@@ -199,15 +175,16 @@ def _decoded(
     spans = [(starts_k[place], starts_k[place + 1]) for place in single]
     done: set[int] = set()
     counts = [end - start for start, end in spans]
-    if products.are_faster(query.dtype):
+    if products.are_faster(batch.query.dtype):
         groups, one_query = products.decoding_groups(counts), products.one_query
     else:
-        groups = padded.decoding_groups(counts, query.shape[1], key[0].numel())
+        groups = padded.decoding_groups(counts, batch.query.shape[1], batch.key[0].numel())
         one_query = padded.one_query
     for group in groups:
         rows = [starts_q[single[member]] for member in group]
+        members = [spans[member] for member in group]
         out[rows], lse[:, rows] = one_query(
-            query[rows], key, value, [spans[member] for member in group], scaling
+            batch.query[rows], batch.key, batch.value, members, batch.scaling
         )
         done.update(single[member] for member in group)
     return done
@@ -302,34 +279,25 @@ def _flash(
     return out.squeeze(0).transpose(0, 1), lse.squeeze(0)
 
 
-def plain(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends_q: Tensor,
-    ends_k: Tensor,
-    scaling: float,
-    window: int | None,
-    sinks: Tensor,
-) -> Tensor:
+def plain(batch: Batch, sinks: Tensor) -> Tensor:
     """The same as `attend`, by the definition and in float32: a slow reference."""
-    groups = query.shape[1] // key.shape[1]
-    starts_q, starts_k = ends_q.tolist(), ends_k.tolist()
+    groups = batch.query.shape[1] // batch.key.shape[1]
+    starts_q, starts_k = batch.ends_q.tolist(), batch.ends_k.tolist()
     outs = []
     for place in range(len(starts_q) - 1):
-        queries = query[starts_q[place] : starts_q[place + 1]].float().transpose(0, 1)
+        queries = batch.query[starts_q[place] : starts_q[place + 1]].float().transpose(0, 1)
         keys, values = (
             states[starts_k[place] : starts_k[place + 1]]
             .float()
             .transpose(0, 1)
             .repeat_interleave(groups, 0)
-            for states in (key, value)
+            for states in (batch.key, batch.value)
         )
-        scores = queries @ keys.transpose(1, 2) * scaling
+        scores = queries @ keys.transpose(1, 2) * batch.scaling
         past = keys.shape[1] - queries.shape[1]
         visible = torch.ones(scores.shape[1:], dtype=torch.bool, device=scores.device).tril(past)
-        if window is not None:
-            visible = visible.triu(past - window + 1)
+        if batch.window is not None:
+            visible = visible.triu(past - batch.window + 1)
         scores.masked_fill_(~visible, -torch.inf)
         column = sinks.float().view(-1, 1, 1).expand(-1, scores.shape[1], 1)
         weights = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
@@ -379,11 +347,10 @@ def _error(
     query = noise(int(ends_q[-1]), config.num_attention_heads, config.head_dim)
     shape = (int(ends_k[-1]), config.num_key_value_heads, config.head_dim)
     key, value, sinks = noise(*shape), noise(*shape), noise(config.num_attention_heads)
-    scaling = config.head_dim**-0.5
     longest = int(lengths_q.max()), int(lengths_k.max())
-    result = attend(query, key, value, ends_q, ends_k, *longest, scaling, window, sinks)
-    expected = plain(query, key, value, ends_q, ends_k, scaling, window, sinks)
-    return float((result.float() - expected).abs().max())
+    scaling = config.head_dim**-0.5
+    batch = Batch(query, key, value, ends_q, ends_k, *longest, scaling, window)
+    return float((attend(batch, sinks).float() - plain(batch, sinks)).abs().max())
 
 
 AttentionInterface.register(NAME, paged_attention)

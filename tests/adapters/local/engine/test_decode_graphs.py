@@ -20,6 +20,7 @@ from adapters.local.engine import decode_graphs
 from adapters.local.engine import engine as engines
 from adapters.local.engine.decode_graphs import Capture, Graph, capture_on, padded, wanted
 from adapters.local.model import attention
+from adapters.local.model.attention import Batch
 from adapters.local.model.kernels import HOPPER_ATTENTION
 
 Patch = pytest.MonkeyPatch
@@ -89,31 +90,20 @@ class Graphs:
         return Counted()
 
 
-def fixed_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    ends_q: Tensor,
-    ends_k: Tensor,
-    scaling: float,
-    window: int | None,
-) -> tuple[Tensor, Tensor]:
+def fixed_attention(batch: Batch) -> tuple[Tensor, Tensor]:
     """Attention that reads no tensor on the host, as kernels do. Each sequence has one query."""
-    groups = query.shape[1] // key.shape[1]
-    keys, values = (states.repeat_interleave(groups, 1) for states in (key, value))
-    scores = torch.einsum("qhd,khd->hqk", query, keys) * scaling
-    place = torch.arange(len(key))
-    visible = (place >= ends_k[:-1, None]) & (place < ends_k[1:, None])
+    groups = batch.query.shape[1] // batch.key.shape[1]
+    keys, values = (states.repeat_interleave(groups, 1) for states in (batch.key, batch.value))
+    scores = torch.einsum("qhd,khd->hqk", batch.query, keys) * batch.scaling
+    place = torch.arange(len(keys))
+    visible = (place >= batch.ends_k[:-1, None]) & (place < batch.ends_k[1:, None])
     scores = scores.masked_fill(~visible, -torch.inf)
     out = torch.einsum("hqk,khd->qhd", scores.softmax(-1), values)
     return out, scores.logsumexp(-1)
 
 
-def _attend(
-    query: Tensor, key: Tensor, value: Tensor, ends_q: Tensor, ends_k: Tensor, *rest: Any
-) -> tuple[Tensor, Tensor]:
-    choose = fixed_attention if len(query) == len(ends_q) - 1 else _on_cpu
-    return choose(query, key, value, ends_q, ends_k, *rest)
+def _attend(batch: Batch) -> tuple[Tensor, Tensor]:
+    return (fixed_attention if len(batch.query) == len(batch.ends_q) - 1 else _on_cpu)(batch)
 
 
 _on_cpu = attention._on_cpu

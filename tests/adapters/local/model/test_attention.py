@@ -10,10 +10,10 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from adapters.local.model import attention, padded, products
-from adapters.local.model.attention import attend, paged_attention, plain, works
+from adapters.local.model.attention import Batch, attend, paged_attention, plain, works
+from tests.adapters.local.model.batches import SCALING, batch_of
 
 CPU = torch.device("cpu")
-SCALING = 0.125
 
 
 def heads(query: int, key: int, width: int = 64) -> SimpleNamespace:
@@ -45,11 +45,18 @@ def case(
     }
 
 
+def batch(tensors: dict[str, Tensor], window: int | None) -> Batch:
+    return batch_of(
+        **{name: one for name, one in tensors.items() if name != "sinks"}, window=window
+    )
+
+
 def run(tensors: dict[str, Tensor], window: int | None) -> Tensor:
-    longest = (int(tensors[name].diff().max()) for name in ("ends_q", "ends_k"))
-    arguments: dict[str, Any] = {**tensors}
-    arguments |= {"longest_q": next(longest), "longest_k": next(longest)}
-    return attend(**arguments, scaling=SCALING, window=window)
+    return attend(batch(tensors, window), tensors["sinks"])
+
+
+def defined(tensors: dict[str, Tensor], window: int | None) -> Tensor:
+    return plain(batch(tensors, window), tensors["sinks"])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,7 @@ def test_attention_follows_its_definition(
     sequences: list[tuple[int, int]], window: int | None
 ) -> None:
     tensors = case(sequences)
-    expected = plain(**tensors, scaling=SCALING, window=window)
+    expected = defined(tensors, window)
     torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
 
 
@@ -106,7 +113,7 @@ def test_sequences_in_decode_with_equally_many_keys_are_not_looked_at_one_by_one
     monkeypatch.setattr(products, "are_faster", lambda dtype: False)
     monkeypatch.setattr(attention, "_runs", None)
     tensors = case([(1, past)] * count)
-    expected = plain(**tensors, scaling=SCALING, window=window)
+    expected = defined(tensors, window)
     torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
 
 
@@ -116,7 +123,7 @@ def test_sequences_that_only_add_up_to_equal_ones_are_computed_by_themselves(
 ) -> None:
     monkeypatch.setattr(products, "are_faster", lambda dtype: False)
     tensors = case(sequences)
-    expected = plain(**tensors, scaling=SCALING, window=None)
+    expected = defined(tensors, None)
     torch.testing.assert_close(run(tensors, None), expected, atol=2e-6, rtol=0)
 
 
@@ -154,13 +161,13 @@ def test_a_sink_far_above_all_scores_leaves_nothing_and_far_below_changes_nothin
     above = run(tensors | {"sinks": torch.full((8,), 1e4)}, None)
     assert not above.any()
     below = tensors | {"sinks": torch.full((8,), -1e4)}
-    expected = plain(**below, scaling=SCALING, window=None)
+    expected = defined(below, None)
     torch.testing.assert_close(run(below, None), expected, atol=2e-6, rtol=0)
 
 
 def test_scores_that_overflow_an_exponential_are_served() -> None:
     tensors = case([(40, 300), (1, 12)], scale=30.0)
-    expected = plain(**tensors, scaling=SCALING, window=None)
+    expected = defined(tensors, None)
     torch.testing.assert_close(run(tensors, None), expected, atol=1e-3, rtol=1e-4)
 
 
@@ -169,7 +176,7 @@ def test_bfloat16_is_as_close_as_its_digits_allow(window: int | None) -> None:
     tensors = case([(200, 127), (1, 100)], torch.bfloat16)
     found = run(tensors, window)
     assert found.dtype == torch.bfloat16
-    expected = plain(**tensors, scaling=SCALING, window=window)
+    expected = defined(tensors, window)
     torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=0)
 
 
@@ -197,8 +204,9 @@ def flash_kernel(
     assert (longest_q, longest_k) == (int(ends_q.diff().max()), int(ends_k.diff().max()))
     assert (window_size_left is None) == (window_size_right is None)
     window = None if window_size_left is None else window_size_left + 1
+    assert scale == SCALING
     sinks = torch.full((query.shape[1],), -torch.inf)
-    out = plain(query, key, value, ends_q, ends_k, scale, window, sinks).to(query.dtype)
+    out = plain(batch_of(query, key, value, ends_q, ends_k, window), sinks).to(query.dtype)
     lse = torch.empty(query.shape[1], query.shape[0])
     for place in range(len(ends_q) - 1):
         rows = slice(int(ends_q[place]), int(ends_q[place + 1]))
@@ -218,42 +226,27 @@ def test_the_cuda_operator_is_called_as_it_is_defined(
     monkeypatch: pytest.MonkeyPatch, window: int | None
 ) -> None:
     """Its twin on the CPU stands in for it."""
-    monkeypatch.setattr(attention, "_on_cpu", None)
+    monkeypatch.setattr(attention, "_on_cpu", attention._on_cuda)
     monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", flash_kernel)
-
-    def on_cuda(*arguments: Any) -> Tensor:
-        query, key, value, ends_q, ends_k, longest_q, longest_k, scaling, width, sinks = arguments
-        out, lse = attention._on_cuda(
-            query, key, value, ends_q, ends_k, longest_q, longest_k, scaling, width
-        )
-        return attention.with_sinks(out, lse, sinks)
-
     tensors = case([(200, 127), (1, 100), (3, 0)])
-    found = on_cuda(
-        *(tensors[name] for name in ("query", "key", "value", "ends_q", "ends_k")),
-        *(200, 327, SCALING, window, tensors["sinks"]),
-    )
-    expected = plain(**tensors, scaling=SCALING, window=window)
+    found = run(tensors, window)
+    expected = defined(tensors, window)
     torch.testing.assert_close(found, expected, atol=2e-6, rtol=0)
 
 
 def test_a_device_that_is_no_cpu_takes_the_cuda_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    passed: list[Any] = []
+    passed: list[Batch] = []
 
-    def operator(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        passed.extend((query, *arguments))
-        return torch.empty_like(query), torch.empty(query.shape[1], len(query), device="meta")
+    def operator(batch: Batch) -> tuple[Tensor, Tensor]:
+        passed.append(batch)
+        return torch.empty_like(batch.query), torch.empty(8, len(batch.query), device="meta")
 
     monkeypatch.setattr(attention, "_on_cuda", operator)
     tensors = {name: tensor.to("meta") for name, tensor in case([(3, 4), (1, 0)]).items()}
-    assert attend(**tensors, longest_q=3, longest_k=7, scaling=SCALING, window=128).shape == (
-        4,
-        8,
-        64,
-    )
-    names = ("query", "key", "value", "ends_q", "ends_k")
-    assert all(got is tensors[name] for got, name in zip(passed, names, strict=False))
-    assert passed[5:] == [3, 7, SCALING, 128]
+    sinks = tensors.pop("sinks")
+    given = Batch(**tensors, longest_q=3, longest_k=7, scaling=SCALING, window=128)
+    assert attend(given, sinks).shape == (4, 8, 64)
+    assert passed == [given]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -279,8 +272,8 @@ def test_an_operator_that_computes_something_else_is_not_used(
 ) -> None:
     right = attention._on_cpu
 
-    def off(*arguments: Any) -> tuple[Tensor, Tensor]:
-        out, lse = right(*arguments)
+    def off(batch: Batch) -> tuple[Tensor, Tensor]:
+        out, lse = right(batch)
         return out + wrong, lse
 
     monkeypatch.setattr(attention, "_on_cpu", off)

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from adapters.local.model import padded
 from adapters.local.model.attention import plain, with_sinks
-
-SCALING = 0.125
+from tests.adapters.local.model.batches import SCALING, batch_of
 
 
 def case(counts: list[int], key_heads: int = 2, groups: int = 2) -> tuple[Tensor, Tensor, Tensor]:
@@ -39,7 +38,7 @@ def test_one_query_each_follows_the_definition(
     sinks = torch.zeros(key_heads * groups)
     out, lse = padded.one_query(*tensors, spans(counts), SCALING)
     ends = torch.tensor([0, *counts]).cumsum(0)
-    expected = plain(*tensors, torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
+    expected = plain(batch_of(*tensors, torch.arange(len(counts) + 1), ends), sinks)
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from adapters.local.model import products
 from adapters.local.model.attention import attend, plain, with_sinks
-
-SCALING = 0.125
+from tests.adapters.local.model.batches import SCALING, batch_of
 
 
 def case(
@@ -40,7 +39,7 @@ def by_products(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor) -> Ten
 
 def by_definition(query: Tensor, key: Tensor, value: Tensor, sinks: Tensor) -> Tensor:
     ends_q, ends_k = torch.tensor([0, len(query)]), torch.tensor([0, len(key)])
-    return plain(query, key, value, ends_q, ends_k, SCALING, None, sinks)
+    return plain(batch_of(query, key, value, ends_q, ends_k), sinks)
 
 
 @given(
@@ -116,10 +115,8 @@ def test_sequences_of_one_step_are_separate(
     tensors = joined(cases)
     ends_q = torch.tensor([0, *(queries for queries, _ in shapes)]).cumsum(0).int()
     ends_k = torch.tensor([0, *(queries + past for queries, past in shapes)]).cumsum(0).int()
-    sinks = cases[0]["sinks"]
-    found = attend(*tensors, ends_q, ends_k, 600, 727, scaling=SCALING, window=window, sinks=sinks)
-    expected = plain(*tensors, ends_q, ends_k, SCALING, window, sinks)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    batch, sinks = batch_of(*tensors, ends_q, ends_k, window), cases[0]["sinks"]
+    torch.testing.assert_close(attend(batch, sinks), plain(batch, sinks), atol=1e-5, rtol=1e-5)
 
 
 @given(
@@ -136,7 +133,7 @@ def test_one_query_each_follows_the_definition(
     sinks = cases[0]["sinks"]
     spans = list(pairwise(ends.tolist()))
     out, lse = products.one_query(*tensors, spans, SCALING)
-    expected = plain(*tensors, torch.arange(len(counts) + 1), ends, SCALING, None, sinks)
+    expected = plain(batch_of(*tensors, torch.arange(len(counts) + 1), ends), sinks)
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
