@@ -278,9 +278,10 @@ class BrowserSession:
                 f"Cannot exceed page maximum of {len(lines) - 1}."
             )
         tokens = self._config.size.tokens
-        end = view_end(lines, start, -1, tokens)
         if count > 0:
             end = min(start + count, view_end(lines, start, -1, _MOST_VIEWS * tokens))
+        else:
+            end = view_end(lines, start, -1, tokens)
         cursor = self._stack.push(entry)
         return display(cursor, entry.page, lines, start, end)
 

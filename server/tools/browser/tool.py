@@ -16,6 +16,7 @@ from server.tools.browser.calls import NAME
 from server.tools.browser.config import read_config
 from server.tools.browser.loading import PageLoader
 from server.tools.browser.search import registry
+from server.tools.browser.search.base import ProviderOptions
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
 from server.tools.fetch.addresses import AddressPolicy, parse_networks
@@ -65,10 +66,8 @@ class BrowserTool:
     ) -> None:
         self._options = options
         self._policy = options.policy()
-        specs = options.search or DEFAULT_SEARCH
-        self._chain = SearchChain(
-            registry.create(specs, environment, proxy=options.proxy, cache=options.cache)
-        )
+        shared = ProviderOptions(environment=environment, proxy=options.proxy, cache=options.cache)
+        self._chain = SearchChain(registry.create(options.search or DEFAULT_SEARCH, shared))
         self._cache = PageCache()
         self._fetcher: FetchClient | None = None
         self._loader: PageLoader | None = None

@@ -1,6 +1,7 @@
 """Search providers by name: `NAME` or `NAME:ARGUMENT`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
 from importlib.metadata import EntryPoint, entry_points
 
 from server.tools.browser.search.base import (
@@ -25,15 +26,12 @@ _BUILT_IN = {
 BUILT_IN = tuple(_BUILT_IN)
 
 
-def create(
-    specs: Iterable[str],
-    environment: Mapping[str, str],
-    *,
-    proxy: str | None = None,
-    cache: str | None = None,
-) -> list[SearchProvider]:
-    """The providers of `--search`, not started. Raises ValueError for an unknown or invalid one."""
-    return [_create(spec, environment, proxy, cache) for spec in specs]
+def create(specs: Iterable[str], options: ProviderOptions) -> list[SearchProvider]:
+    """The providers of `--search`, not started. Raises ValueError for an unknown or invalid one.
+
+    options: what all are made of; each gets its own argument.
+    """
+    return [_create(spec, options) for spec in specs]
 
 
 def check(spec: str) -> str:
@@ -44,16 +42,14 @@ def check(spec: str) -> str:
     name = spec.partition(":")[0]
     _entry(name)
     if name in _BUILT_IN:
-        _create(spec, {}, None, None)
+        _create(spec, ProviderOptions())
     return spec
 
 
-def _create(
-    spec: str, environment: Mapping[str, str], proxy: str | None, cache: str | None
-) -> SearchProvider:
+def _create(spec: str, options: ProviderOptions) -> SearchProvider:
     name, _, argument = spec.partition(":")
     factory: ProviderFactory = _entry(name).load()
-    return factory(ProviderOptions(argument, environment, proxy, cache))
+    return factory(replace(options, argument=argument))
 
 
 def _entry(name: str) -> EntryPoint:

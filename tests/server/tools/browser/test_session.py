@@ -15,6 +15,7 @@ from server.tools.base import Citation, ToolCall, ToolContext, ToolProgress, Too
 from server.tools.browser.cache import PageCache
 from server.tools.browser.config import read_config
 from server.tools.browser.loading import PageLoader
+from server.tools.browser.page import Page
 from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
@@ -628,12 +629,6 @@ async def test_a_state_of_another_version_is_left(world: World) -> None:
     assert world.session({"version": 99}).state is None
 
 
-async def test_a_session_can_be_closed_twice(world: World) -> None:
-    session = world.session()
-    await session.close()
-    await session.close()
-
-
 async def test_sessions_do_not_mix(world: World) -> None:
     sessions = [world.session() for _ in range(100)]
 
@@ -648,16 +643,12 @@ async def test_sessions_do_not_mix(world: World) -> None:
 
 
 def test_a_page_that_is_larger_than_the_cache_is_not_cached() -> None:
-    from server.tools.browser.page import Page
-
     cache = PageCache(most_bytes=100)
     cache.put("a", "u", Page("u", "t", "x" * 1000))
     assert cache.get("a", "u") is None
 
 
 def test_cached_pages_expire() -> None:
-    from server.tools.browser.page import Page
-
     now = [0.0]
     cache = PageCache(clock=lambda: now[0])
     cache.put("a", "u", Page("u", "t", "x"))

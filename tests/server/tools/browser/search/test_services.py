@@ -270,7 +270,9 @@ async def test_all_services_but_searxng_are_asked_through_the_proxy(
     server, url = service
     async with running() as (proxy, proxy_url):
         server.body = proxy.body = json.dumps(ANSWERS[kind]).encode()
-        [provider] = create([f"{kind.name}:{url}"], KEYS, proxy=proxy_url)
+        [provider] = create(
+            [f"{kind.name}:{url}"], ProviderOptions(environment=KEYS, proxy=proxy_url)
+        )
         await provider.start()
         assert len(await provider.search(QUERY)) == 2
         await provider.stop()
@@ -416,7 +418,8 @@ def test_searxng_needs_a_url(url: str) -> None:
 
 
 def test_providers_are_made_by_name() -> None:
-    made = create(["searxng:http://a.example", "brave", "you:https://proxy.example"], KEYS)
+    specs = ["searxng:http://a.example", "brave", "you:https://proxy.example"]
+    made = create(specs, ProviderOptions(environment=KEYS))
     assert [provider.name for provider in made] == ["searxng", "brave", "you"]
     assert check("exa") == "exa"
     assert "files" in BUILT_IN
