@@ -4,10 +4,21 @@ import logging
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiosqlite
 import asyncpg
-from sqlalchemy import ColumnElement, Double, LargeBinary, Table, cast, func, literal_column
+from sqlalchemy import (
+    ColumnElement,
+    Double,
+    Executable,
+    LargeBinary,
+    Table,
+    UpdateBase,
+    cast,
+    func,
+    literal_column,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -105,6 +116,16 @@ class Database:
         """Return whether a text occurs in another one, however long they are."""
         place: ColumnElement[int] = (func.instr if self.is_sqlite else func.strpos)(column, text)
         return place > 0
+
+    async def first(self, query: Executable) -> Any:
+        """Return the first row of a query; None if it has none. Raises StoreUnavailable."""
+        async with self.reading() as connection:
+            return (await connection.execute(query)).first()
+
+    async def change(self, statement: UpdateBase) -> int:
+        """Commit a statement, and return the number of its rows. Raises StoreUnavailable."""
+        async with self.writing() as connection:
+            return (await connection.execute(statement)).rowcount
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[AsyncConnection]:

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.ids import bounds
 from server.store import rows
-from server.store.lists import MAX_FIRST_ITEM, ListQuery, Page
+from server.store.lists import MAX_FIRST_ITEM, ListQuery, Page, fitting
 
 BY_INSERTION = ("place",)
 """The columns of the order of insertion."""
@@ -44,6 +44,28 @@ async def read_rows(
     statement = statement.order_by(*order).limit(query.limit + 1)
     found = await rows.read(connection, statement)
     return Page(found[: query.limit], len(found) > query.limit)
+
+
+async def read_bodies(
+    connection: AsyncConnection,
+    table: Table,
+    owner: str,
+    query: ListQuery,
+    *conditions: ColumnElement[bool],
+    size: ColumnElement[int],
+    by: tuple[str, ...] = BY_INSERTION,
+) -> Page[tuple[str, str]]:
+    """Read the ids and bodies of a page, which may end early: see `fitting`.
+
+    table, conditions, by: as for `read_rows`; the table has a column `body`. size: its bytes.
+    """
+    columns = table.c.id, size
+    found = await read_rows(connection, table, owner, query, *conditions, columns=columns, by=by)
+    page = fitting(found, lambda row: int(row[1]))
+    ids = [row.id for row in page.entries]
+    bodies = select(table.c.id, table.c.body).where(table.c.id.in_(ids))
+    texts = {row.id: row.body for row in await connection.execute(bodies)}
+    return Page([(each, texts[each]) for each in ids], page.has_more)
 
 
 async def read_first_items(

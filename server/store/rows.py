@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from sqlalchemy import Select, Table, insert
+from sqlalchemy import Column, ColumnElement, Select, Table, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
@@ -28,6 +28,22 @@ def in_batches(keys: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(keys)
     while batch := list(islice(remaining, _MOST_KEYS)):
         yield batch
+
+
+async def read_among(
+    connection: AsyncConnection, query: Select[Any], column: Column[str], keys: Iterable[str]
+) -> list[Any]:
+    """Return the rows of a query whose column has one of the keys, however many these are."""
+    return [
+        row
+        for batch in in_batches(keys)
+        for row in await read(connection, query.where(column.in_(batch)))
+    ]
+
+
+def is_of(table: Table, owner: str, name: str) -> ColumnElement[bool]:
+    """The condition for the owner's row with this id."""
+    return (table.c.id == key(name)) & (table.c.owner == owner)
 
 
 def key(name: str) -> str:

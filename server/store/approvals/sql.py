@@ -19,8 +19,7 @@ class SqlAnsweredRequests:
         row = select(columns.owner).where(
             columns.owner == owner, columns.request == digest(request_id)
         )
-        async with self._database.reading() as connection:
-            return (await connection.execute(row)).first() is not None
+        return await self._database.first(row) is not None
 
     async def claim(self, owner: str, request_id: str) -> bool:
         """Insert the row, unless there is one."""
@@ -30,13 +29,10 @@ class SqlAnsweredRequests:
             "answered_at": self._database.clock,
         }
         statement = self._database.insert(answered_approvals).values(row).on_conflict_do_nothing()
-        async with self._database.writing() as connection:
-            return (await connection.execute(statement)).rowcount == 1
+        return await self._database.change(statement) == 1
 
     async def sweep(self, age: float) -> None:
         """Delete rows older than `age` seconds, and than sealed requests can be."""
         old = self._database.clock - max(age, KEEP_SECONDS)
-        async with self._database.writing() as connection:
-            await connection.execute(
-                delete(answered_approvals).where(answered_approvals.c.answered_at < old)
-            )
+        is_old = answered_approvals.c.answered_at < old
+        await self._database.change(delete(answered_approvals).where(is_old))

@@ -16,8 +16,8 @@ from server.store.chat_completions.base import (
 )
 from server.store.database import Database
 from server.store.items import SampledMessages
-from server.store.lists import ListQuery, Page, fitting
-from server.store.pages import read_rows
+from server.store.lists import ListQuery, Page
+from server.store.pages import read_bodies
 from server.store.tables import chat_calls, chat_completions, chat_messages, chat_metadata
 
 
@@ -48,17 +48,13 @@ class SqlChatCompletions:
 
     async def get(self, owner: str, completion_id: str) -> Completion | None:
         """Read the completion alone."""
-        body = chat_completions.c.body
-        async with self._database.reading() as connection:
-            text = (await connection.execute(_one(owner, completion_id, body))).scalar()
-        return None if text is None else (await codec.load_all([text]))[0]
+        row = await self._database.first(_one(owner, completion_id, chat_completions.c.body))
+        return None if row is None else (await codec.load_all([row.body]))[0]
 
     async def messages(self, owner: str, completion_id: str) -> Sequence[Message] | None:
         """Read the messages alone."""
-        packed = chat_completions.c.messages
-        async with self._database.reading() as connection:
-            body = (await connection.execute(_one(owner, completion_id, packed))).scalar()
-        return None if body is None else await codec.unpack([body])
+        row = await self._database.first(_one(owner, completion_id, chat_completions.c.messages))
+        return None if row is None else await codec.unpack([row.messages])
 
     async def list(
         self,
@@ -68,18 +64,14 @@ class SqlChatCompletions:
         model: str | None = None,
         metadata: Mapping[str, str] = NO_METADATA,
     ) -> Page[Completion]:
-        """List in the order of insertion: find the page, and then read its completions."""
-        columns, matches = chat_completions.c, _matches(model, metadata)
-        sizes = (columns.place, self._database.size_of(columns.body))
+        """List in the order of insertion."""
+        matches, size = _matches(model, metadata), self._database.size_of(chat_completions.c.body)
         async with self._database.reading() as connection:
-            found = await read_rows(
-                connection, chat_completions, owner, query, *matches, columns=sizes
+            page = await read_bodies(
+                connection, chat_completions, owner, query, *matches, size=size
             )
-            page = fitting(found, lambda row: int(row[1]))
-            places = [row.place for row in page.entries]
-            bodies = select(columns.place, columns.body).where(columns.place.in_(places))
-            texts = {row.place: row.body for row in await connection.execute(bodies)}
-        return Page(await codec.load_all([texts[place] for place in places]), page.has_more)
+        completions = await codec.load_all([body for _, body in page.entries])
+        return Page(completions, page.has_more)
 
     async def annotate(
         self, owner: str, completion_id: str, metadata: Mapping[str, str]
@@ -90,14 +82,8 @@ class SqlChatCompletions:
         it is made again.
         """
         columns = chat_completions.c
-        while True:
-            async with self._database.reading() as connection:
-                found = await connection.execute(
-                    _one(owner, completion_id, columns.place, columns.id, columns.body)
-                )
-                row = found.first()
-            if row is None:
-                return None
+        query = _one(owner, completion_id, columns.place, columns.id, columns.body)
+        while (row := await self._database.first(query)) is not None:
             (completion,) = await codec.load_all([row.body])
             changed = {**completion, "metadata": dict(metadata)}
             body = await codec.dump_large(changed)
@@ -110,12 +96,12 @@ class SqlChatCompletions:
                 await connection.execute(old)
                 await _insert_metadata(connection, row.id, metadata)
             return changed
+        return None
 
     async def delete(self, owner: str, completion_id: str) -> bool:
         """Delete it; its metadata and calls go by cascade."""
-        statement = delete(chat_completions).where(_is(owner, completion_id))
-        async with self._database.writing() as connection:
-            return (await connection.execute(statement)).rowcount > 0
+        is_it = rows.is_of(chat_completions, owner, completion_id)
+        return await self._database.change(delete(chat_completions).where(is_it)) > 0
 
     async def messages_up_to_call(
         self, owner: str, call_ids: Collection[str]
@@ -127,16 +113,11 @@ class SqlChatCompletions:
             .join(chat_completions, chat_completions.c.id == chat_calls.c.completion_id)
             .where(chat_completions.c.owner == owner)
         )
-        order = (chat_messages.c.turn, chat_messages.c.position)
-        calls: list[Any] = []
-        found: list[Any] = []
+        turn = chat_messages.c.turn
+        messages = select(chat_messages).order_by(turn, chat_messages.c.position)
         async with self._database.reading() as connection:
-            for batch in rows.in_batches(keys):
-                named = of_owner.where(chat_calls.c.call_id.in_(batch))
-                calls += await rows.read(connection, named)
-            for batch in rows.in_batches({call.turn for call in calls}):
-                of_turns = select(chat_messages).where(chat_messages.c.turn.in_(batch))
-                found += await rows.read(connection, of_turns.order_by(*order))
+            calls = await rows.read_among(connection, of_owner, chat_calls.c.call_id, keys)
+            found = await rows.read_among(connection, messages, turn, {call.turn for call in calls})
         turns = await rows.messages_by_turn(found)
         return {keys[call.call_id]: turns[call.turn][: call.length] for call in calls}
 
@@ -161,13 +142,8 @@ async def _insert_metadata(
         await connection.execute(insert(chat_metadata), labels)
 
 
-def _is(owner: str, completion_id: str) -> ColumnElement[bool]:
-    columns = chat_completions.c
-    return (columns.id == rows.key(completion_id)) & (columns.owner == owner)
-
-
 def _one(owner: str, completion_id: str, *columns: Column[Any]) -> Select[Any]:
-    return select(*columns).where(_is(owner, completion_id))
+    return select(*columns).where(rows.is_of(chat_completions, owner, completion_id))
 
 
 def _matches(model: str | None, metadata: Mapping[str, str]) -> Iterator[ColumnElement[bool]]:

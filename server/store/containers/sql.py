@@ -37,14 +37,12 @@ class SqlContainers:
 
     async def create(self, container: Container) -> None:
         """Insert the container's row."""
-        async with self._database.writing() as connection:
-            await connection.execute(insert(containers).values(asdict(container)))
+        await self._database.change(insert(containers).values(asdict(container)))
 
     async def get(self, owner: str, container_id: str) -> Container | None:
         """Read the container's row."""
-        statement = select(containers).where(_is(owner, container_id))
-        async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).first()
+        query = select(containers).where(rows.is_of(containers, owner, container_id))
+        row = await self._database.first(query)
         return None if row is None else _container(row)
 
     async def list(
@@ -64,8 +62,8 @@ class SqlContainers:
             .select_from(containers)
             .where(containers.c.owner == owner, not_(_is_over(now)))
         )
-        async with self._database.reading() as connection:
-            return int((await connection.execute(statement)).scalar_one())
+        (count,) = await self._database.first(statement)
+        return int(count)
 
     async def touch(self, container_id: str, now: float) -> bool:
         """Replace the time."""
@@ -74,25 +72,19 @@ class SqlContainers:
             .where(containers.c.id == rows.key(container_id), not_(_is_over(now)))
             .values(last_active_at=int(now))
         )
-        async with self._database.writing() as connection:
-            return (await connection.execute(statement)).rowcount > 0
+        return await self._database.change(statement) > 0
 
     async def running(self, container_ids: Collection[str], now: float) -> frozenset[str]:
         """Read their ids."""
-        found: set[str] = set()
+        query = select(containers.c.id).where(not_(_is_over(now)))
         async with self._database.reading() as connection:
-            for batch in rows.in_batches(container_ids):
-                statement = select(containers.c.id).where(
-                    containers.c.id.in_(batch), not_(_is_over(now))
-                )
-                found.update((await connection.execute(statement)).scalars())
-        return frozenset(found)
+            found = await rows.read_among(connection, query, containers.c.id, container_ids)
+        return frozenset(row.id for row in found)
 
     async def delete(self, owner: str, container_id: str) -> bool:
         """Delete the container; its files go by cascade."""
-        async with self._database.writing() as connection:
-            removed = await connection.execute(delete(containers).where(_is(owner, container_id)))
-        return removed.rowcount > 0
+        statement = delete(containers).where(rows.is_of(containers, owner, container_id))
+        return await self._database.change(statement) > 0
 
     async def idle(self, now: float) -> tuple[Container, ...]:
         """Return up to 100 of them."""
@@ -119,8 +111,7 @@ class SqlContainers:
     async def purge(self, active_before: float) -> int:
         """Delete the marked rows."""
         old = and_(containers.c.expired, containers.c.last_active_at < active_before)
-        async with self._database.writing() as connection:
-            return (await connection.execute(delete(containers).where(old))).rowcount
+        return await self._database.change(delete(containers).where(old))
 
     async def files(self, container_id: str) -> tuple[ContainerFile, ...]:
         """List in the order of insertion."""
@@ -134,9 +125,11 @@ class SqlContainers:
 
     async def file(self, container_id: str, file_id: str) -> ContainerFile | None:
         """Read the file's row."""
-        statement = select(container_files).where(_is_file(container_id, file_id))
-        async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).first()
+        columns = container_files.c
+        query = select(container_files).where(
+            columns.id == rows.key(file_id), columns.container_id == rows.key(container_id)
+        )
+        row = await self._database.first(query)
         return None if row is None else _file(row)
 
     async def change_files(
@@ -177,15 +170,6 @@ class SqlContainers:
         return new.on_conflict_do_update(
             index_elements=[container_files.c.container_id, container_files.c.path], set_=values
         )
-
-
-def _is(owner: str, container_id: str) -> ColumnElement[bool]:
-    return (containers.c.id == rows.key(container_id)) & (containers.c.owner == owner)
-
-
-def _is_file(container_id: str, file_id: str) -> ColumnElement[bool]:
-    columns = container_files.c
-    return (columns.id == rows.key(file_id)) & (columns.container_id == rows.key(container_id))
 
 
 def _is_over(now: float) -> ColumnElement[bool]:

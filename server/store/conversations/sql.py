@@ -52,40 +52,33 @@ class SqlConversations:
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         """Read the conversation's row."""
         async with self._database.reading() as connection:
-            return await _one(connection, owner, conversation_id)
+            row = await _row(connection, owner, conversation_id)
+        return None if row is None else _conversation(row)
 
     async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """Read the conversation and its items in one transaction."""
         async with self._database.reading() as connection:
-            conversation = await _one(connection, owner, conversation_id)
-            if conversation is None:
+            row = await _row(connection, owner, conversation_id)
+            if row is None:
                 return None
-            state = await connection.execute(
-                select(conversations.c.tool_state).where(_is(owner, conversation_id))
-            )
-            tool_state = rows.load_tool_state(state.scalar_one())
-            found = await rows.read(
-                connection,
-                select(conversation_items)
-                .where(conversation_items.c.conversation_id == conversation.id)
-                .order_by(conversation_items.c.place),
-            )
+            columns = conversation_items.c
+            query = select(conversation_items).where(columns.conversation_id == row.id)
+            found = await rows.read(connection, query.order_by(columns.place))
         position = found[-1].place if found else 0
         items = await rows.stored_items(found)
-        return ConversationSnapshot(conversation, items, position, tool_state)
+        tool_state = rows.load_tool_state(row.tool_state)
+        return ConversationSnapshot(_conversation(row), items, position, tool_state)
 
     async def size(self, owner: str, conversation_id: str) -> ConversationSize | None:
         """Measure the items where they are."""
         size = self._database.size_of(conversation_items.c.item)
         total = select(func.count(conversation_items.c.place), func.coalesce(func.sum(size), 0))
-        query = (
+        found = await self._database.first(
             total.select_from(conversations)
             .outerjoin(conversation_items)
             .where(_is(owner, conversation_id))
             .group_by(conversations.c.id)
         )
-        async with self._database.reading() as connection:
-            found = (await connection.execute(query)).first()
         return None if found is None else ConversationSize(found[0], int(found[1]))
 
     async def find(
@@ -102,7 +95,7 @@ class SqlConversations:
             columns.conversation_id == rows.key(conversation_id), wanted
         )
         async with self._database.reading() as connection:
-            if await _one(connection, owner, conversation_id) is None:
+            if await _row(connection, owner, conversation_id) is None:
                 return None
             found = await rows.read(connection, query.order_by(columns.place))
         return await rows.stored_items(found)
@@ -114,7 +107,7 @@ class SqlConversations:
         columns = conversation_items.c
         places = select(columns.place, columns.item_id).order_by(columns.place)
         async with self._database.reading() as connection:
-            if await _one(connection, owner, conversation_id) is None:
+            if await _row(connection, owner, conversation_id) is None:
                 return None
             statement = places.where(columns.conversation_id == rows.key(conversation_id))
             found = await rows.read(connection, statement)
@@ -124,16 +117,14 @@ class SqlConversations:
     async def item(self, owner: str, conversation_id: str, item_id: str) -> Item | None:
         """Read the item's row."""
         columns = conversation_items.c
-        statement = (
+        row = await self._database.first(
             select(columns.item)
             .join(conversations, conversations.c.id == columns.conversation_id)
             .where(_is(owner, conversation_id), columns.item_id == rows.key(item_id))
             .order_by(columns.place)
             .limit(1)
         )
-        async with self._database.reading() as connection:
-            text = (await connection.execute(statement)).scalar()
-        return None if text is None else (await codec.load_all([text]))[0]
+        return None if row is None else (await codec.load_all([row.item]))[0]
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
@@ -151,13 +142,12 @@ class SqlConversations:
         self, owner: str, conversation_id: str, metadata: Mapping[str, str]
     ) -> Conversation | None:
         """Replace the metadata."""
+        changed = update(conversations).where(_is(owner, conversation_id))
+        values = {"metadata": codec.dump(dict(metadata))}
         async with self._database.writing() as connection:
-            await connection.execute(
-                update(conversations)
-                .where(_is(owner, conversation_id))
-                .values(metadata=codec.dump(dict(metadata)))
-            )
-            return await _one(connection, owner, conversation_id)
+            statement = changed.values(values).returning(*conversations.c)
+            row = (await connection.execute(statement)).first()
+        return None if row is None else _conversation(row)
 
     async def add(self, owner: str, conversation_id: str, items: Sequence[StoredItem]) -> bool:
         """Append the items."""
@@ -193,24 +183,17 @@ class SqlConversations:
 
     async def remove(self, owner: str, conversation_id: str, item_id: str) -> bool:
         """Delete the item's row."""
-        async with self._database.writing() as connection:
-            if await _one(connection, owner, conversation_id) is None:
-                return False
-            removed = await connection.execute(
-                delete(conversation_items).where(
-                    conversation_items.c.conversation_id == conversation_id,
-                    conversation_items.c.item_id == rows.key(item_id),
-                )
-            )
-        return removed.rowcount > 0
+        columns = conversation_items.c
+        own = select(conversations.c.id).where(_is(owner, conversation_id))
+        statement = delete(conversation_items).where(
+            columns.conversation_id.in_(own), columns.item_id == rows.key(item_id)
+        )
+        return await self._database.change(statement) > 0
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
         """Delete the conversation; its items go by cascade."""
-        async with self._database.writing() as connection:
-            removed = await connection.execute(
-                delete(conversations).where(_is(owner, conversation_id))
-            )
-        return removed.rowcount > 0
+        statement = delete(conversations).where(_is(owner, conversation_id))
+        return await self._database.change(statement) > 0
 
     async def sweep(self, age: float) -> int:
         """Delete conversations without an addition for `age` seconds; return their number."""
@@ -224,16 +207,12 @@ class SqlConversations:
 
 
 def _is(owner: str, conversation_id: str) -> ColumnElement[bool]:
-    return (conversations.c.id == rows.key(conversation_id)) & (conversations.c.owner == owner)
+    return rows.is_of(conversations, owner, conversation_id)
 
 
-async def _one(
-    connection: AsyncConnection, owner: str, conversation_id: str
-) -> Conversation | None:
-    row = (
-        await connection.execute(select(conversations).where(_is(owner, conversation_id)))
-    ).first()
-    return None if row is None else _conversation(row)
+async def _row(connection: AsyncConnection, owner: str, conversation_id: str) -> Any:
+    query = select(conversations).where(_is(owner, conversation_id))
+    return (await connection.execute(query)).first()
 
 
 def _conversation(row: Any) -> Conversation:

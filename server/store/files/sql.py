@@ -25,14 +25,12 @@ class SqlFiles:
 
     async def put(self, file: StoredFile) -> None:
         """Insert the file's row."""
-        async with self._database.writing() as connection:
-            await connection.execute(insert(files).values(asdict(file)))
+        await self._database.change(insert(files).values(asdict(file)))
 
     async def get(self, owner: str, file_id: str, now: float) -> StoredFile | None:
         """Read the file's row."""
-        statement = select(files).where(_is(owner, file_id), _is_current(now))
-        async with self._database.reading() as connection:
-            row = (await connection.execute(statement)).first()
+        query = select(files).where(rows.is_of(files, owner, file_id), _is_current(now))
+        row = await self._database.first(query)
         return None if row is None else _stored(row)
 
     async def list(
@@ -49,17 +47,14 @@ class SqlFiles:
 
     async def delete(self, owner: str, file_id: str) -> bool:
         """Delete the file's row."""
-        async with self._database.writing() as connection:
-            removed = await connection.execute(delete(files).where(_is(owner, file_id)))
-        return removed.rowcount > 0
+        statement = delete(files).where(rows.is_of(files, owner, file_id))
+        return await self._database.change(statement) > 0
 
     async def usage(self, owner: str, now: float) -> FileUsage:
         """Add up the owner's rows."""
-        statement = select(func.count(), func.coalesce(func.sum(files.c.size), 0)).where(
-            files.c.owner == owner, _is_current(now)
-        )
-        async with self._database.reading() as connection:
-            count, size = (await connection.execute(statement)).one()
+        total = func.coalesce(func.sum(files.c.size), 0)
+        is_counted = (files.c.owner == owner) & _is_current(now)
+        count, size = await self._database.first(select(func.count(), total).where(is_counted))
         return FileUsage(count, int(size))
 
     async def expired(
@@ -72,10 +67,6 @@ class SqlFiles:
         )
         async with self._database.reading() as connection:
             return tuple(map(_stored, (await connection.execute(statement)).all()))
-
-
-def _is(owner: str, file_id: str) -> ColumnElement[bool]:
-    return (files.c.id == rows.key(file_id)) & (files.c.owner == owner)
 
 
 def _is_current(now: float) -> ColumnElement[bool]:

@@ -198,7 +198,8 @@ class Store(Protocol):
         """Return a page of the owner's responses. `query.after` may be deleted: see `read_rows`.
 
         Listed are those that no other stored response continues, and that belong to no
-        conversation. The API's objects may lack their output.
+        conversation. The API's objects may lack their output. The page may end early: see
+        `fitting`.
         """
         ...
 

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,14 +44,6 @@ _CHECK_BYTES = 256 * 1024
 """Its size after a failure: a row of a few bytes may still fit where requests do not."""
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _LastRows:
-    """The last rows of a response, built before the transaction, which blocks other writers."""
-
-    output: list[Row]
-    batches: list[Row]
 
 
 class Peers(Protocol):
@@ -110,9 +101,8 @@ class SqlStore:
         # connection of heartbeats opens the files now: later they may have been replaced.
         await self._check_writes(heartbeat=True)
         await vacuum.allow(self.database)
-        async with self.database.reading() as connection:
-            seal = select(secrets.c.value).where(secrets.c.name == SEAL)
-            self.sealing_key = (await connection.execute(seal)).scalar_one()
+        seal = select(secrets.c.value).where(secrets.c.name == SEAL)
+        (self.sealing_key,) = await self.database.first(seal)
         await self._peers.start()
 
     async def stop(self) -> None:
@@ -126,8 +116,7 @@ class SqlStore:
         if self.database.writes_fail:
             await self._check_writes()
         else:
-            async with self.database.reading() as connection:
-                await connection.execute(select(secrets.c.name).where(secrets.c.name == SEAL))
+            await self.database.first(select(secrets.c.name).where(secrets.c.name == SEAL))
 
     async def _check_writes(self, *, heartbeat: bool = False) -> None:
         """Write a row and delete it; after a failure, which only this ends, a large one.
@@ -177,13 +166,15 @@ class SqlStore:
 
         Of one that was deleted while it was made nothing is left.
         """
-        last = await _last_rows(stored, ledger)
+        # All rows are built before the transaction, which blocks other writers.
+        body = await codec.dump_large(rows.body(stored))
+        output = await rows.items(stored.id, OUTPUT, stored.output)
+        batches = await rows.batches(stored.id, ledger)
         conversation = stored.conversation_id
         added = stored.conversation_items if conversation else ()
         added_rows = await rows.conversation_items(conversation or "", added)
         async with self.database.writing() as connection:
             own_run = delete(runs).where(self._is_mine(stored.id))
-            body = codec.dump(rows.body(stored))
             if (await connection.execute(own_run)).rowcount != 1:
                 if await self._has_ended(connection, stored.id, body):
                     return
@@ -191,7 +182,9 @@ class SqlStore:
             values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
             own = (responses.c.id == stored.id) & ~responses.c.deleted
             if (await connection.execute(update(responses).where(own).values(values))).rowcount:
-                await self._finish(connection, stored.id, last)
+                await connection.execute(delete(events).where(events.c.response_id == stored.id))
+                await rows.insert_all(connection, items, output)
+                await rows.insert_all(connection, events, batches)
             else:
                 await chains.prune(connection, stored.id)
             if conversation and added_rows:
@@ -223,19 +216,15 @@ class SqlStore:
 
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Read the API's object."""
-        is_output = (items.c.response_id == responses.c.id) & (items.c.side == OUTPUT)
-        query = (
-            select(responses.c.body, items.c.item)
-            .outerjoin(items, is_output)
-            .where(_is(owner, response_id))
-            .order_by(items.c.place)
-        )
         async with self.database.reading() as connection:
-            found = (await connection.execute(query)).all()
-        if not found:
-            return None
-        texts = [found[0].body, *(row.item for row in found if row.item is not None)]
-        body, *output = await codec.load_all(texts)
+            row = await self._row(connection, owner, response_id)
+            if row is None:
+                return None
+            is_output = (items.c.response_id == row.id) & (items.c.side == OUTPUT)
+            # Not joined with the body, which may be large, and would come with each item.
+            query = select(items.c.item).where(is_output).order_by(items.c.place)
+            texts = (await connection.execute(query)).scalars().all()
+        body, *output = await codec.load_all([row.body, *texts])
         return body | {"output": output}
 
     async def list(self, owner: str, query: ListQuery) -> ListPage:
@@ -364,10 +353,10 @@ class SqlStore:
         )
 
     async def _take_over(self, condition: ColumnElement[bool]) -> Sequence[str]:
-        async with self.database.reading() as connection:
-            found = await connection.execute(select(runs.c.response_id).where(condition).limit(1))
-            if found.first() is None:  # A write transaction would block other gateways for nothing.
-                return []
+        # Read first: a write transaction would block other gateways for nothing.
+        found = select(runs.c.response_id).where(condition).limit(1)
+        if await self.database.first(found) is None:
+            return []
         async with self.database.writing() as connection:
             updated = await connection.execute(
                 update(runs)
@@ -401,11 +390,6 @@ class SqlStore:
                 raise
             raise PreviousNotFound(row["previous_id"]) from error
         await rows.insert_all(connection, items, input_rows)
-
-    async def _finish(self, connection: AsyncConnection, response_id: str, last: _LastRows) -> None:
-        await connection.execute(delete(events).where(events.c.response_id == response_id))
-        await rows.insert_all(connection, items, last.output)
-        await rows.insert_all(connection, events, last.batches)
 
     async def _cancel(self, connection: AsyncConnection, which: ColumnElement[bool]) -> None:
         marked = await connection.execute(update(runs).where(which).values(cancelled=True))
@@ -456,14 +440,5 @@ def _replacing(database: Database) -> Any:
     )
 
 
-async def _last_rows(stored: StoredResponse, ledger: Sequence[Event]) -> _LastRows:
-    output = await rows.items(stored.id, OUTPUT, stored.output)
-    return _LastRows(output, await rows.batches(stored.id, ledger))
-
-
 def _is(owner: str, response_id: str) -> ColumnElement[bool]:
-    return (
-        (responses.c.id == rows.key(response_id))
-        & (responses.c.owner == owner)
-        & ~responses.c.deleted
-    )
+    return rows.is_of(responses, owner, response_id) & ~responses.c.deleted

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from sqlalchemy import select
 
@@ -29,14 +28,10 @@ async def read_turns(
     output = (
         select(items).where(items.c.side == OUTPUT).order_by(items.c.response_id, items.c.place)
     )
-    names: set[str] = set()
-    found: list[Any] = []
     async with database.reading() as connection:
-        for batch in rows.in_batches(keys):
-            named = await connection.execute(with_call.where(items.c.call_id.in_(batch)))
-            names.update(named.scalars())
-        for batch in rows.in_batches(names):
-            found += await rows.read(connection, output.where(items.c.response_id.in_(batch)))
+        named = await rows.read_among(connection, with_call, items.c.call_id, keys)
+        names = {row.response_id for row in named}
+        found = await rows.read_among(connection, output, items.c.response_id, names)
     decoded = await rows.stored_items(found)
     outputs = groupby(zip(found, decoded, strict=True), key=lambda each: each[0].response_id)
     return {

@@ -5,11 +5,12 @@ from functools import partial
 
 import pytest
 
-from server.store import codec
+from server.store import codec, lists
 from server.store.conversations.base import Conversation
 from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery
 from server.store.responses.base import Store
 from tests.server.store import test_contract
+from tests.server.store.conftest import Database
 from tests.server.store.test_contract import item
 from tests.stored import put
 
@@ -85,6 +86,21 @@ async def test_pages_of_responses_follow_each_other(store: Store) -> None:
     rest = await store.list("a", ListQuery(2, "desc", ids(first)[-1]))
     assert (first.has_more, rest.has_more) == (True, False)
     assert sorted([*ids(first), *ids(rest)]) == ["one", "three", "two"]
+
+
+async def test_a_page_of_responses_ends_before_it_is_large(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MOST_PAGE_BYTES", 5000)
+    store = await database.open()
+    for name in ("one", "two", "three"):
+        await put(store, turn(name, instructions="x" * 2000))
+    found: list[str] = []
+    for count, has_more in ((2, True), (1, False)):
+        page = await store.list("a", ListQuery(9, "desc", found[-1] if found else None))
+        assert (len(page.entries), page.has_more) == (count, has_more)
+        found += ids(page)
+    assert sorted(found) == ["one", "three", "two"]
 
 
 async def test_a_response_has_its_first_input_item(store: Store) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, closing
@@ -379,6 +380,20 @@ async def test_only_the_items_of_a_page_are_read(
     await store.input_items("a", "one", ListQuery(3, "desc"))
     await store.conversations.page_of_items("a", "conv_1", ListQuery(3, "desc"))
     assert loaded.call_count <= 2 * 3 + 1  # and the conversation's metadata
+
+
+async def test_a_large_response_with_many_items_is_read_once(database: Database) -> None:
+    store = await database.open()
+    made = tuple(item(f"out_{n}") for n in range(200))
+    one = turn("one", made=made, instructions="x" * 1_000_000)
+    await put(store, one)
+    tracemalloc.start()
+    try:
+        assert await store.show("a", "one") == one.response
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 50_000_000
 
 
 async def test_no_row_has_so_many_events_that_reading_it_takes_long(database: Database) -> None:
