@@ -1,1 +1,1 @@
-"""Reports the server's state to operators: whether it can take requests."""
+"""What operators see of the server: its metrics, and whether it can take requests."""

@@ -104,8 +104,7 @@ class Metrics(Observer, TrafficObserver):
         self._call_seconds = self._histogram(d.CALL_SECONDS, d.CALL_BUCKETS)
         self._requests = self._counter(d.HTTP_REQUESTS)
         self._errors = self._counter(d.HTTP_ERRORS)
-        self._watched: _Watched | None = None
-        self._gauges: list[tuple[d.Definition, Callable[[], _Values]]] = []
+        self._shown: list[tuple[d.Definition, Callable[[], _Values]]] = []
         ProcessCollector(registry=self._registry)
         self._texts = {
             is_open: SharedTask[tuple[bytes, str]](FRESH_SECONDS) for is_open in (False, True)
@@ -149,11 +148,29 @@ class Metrics(Observer, TrafficObserver):
 
     def watch(self, gateway: Gateway, traffic: Traffic) -> None:
         """Show, from now on, what these count and hold. Call it once."""
-        self._watched = _Watched(self._model, gateway, traffic)
+        model, none = (self._model,), ()
+        admission, tokens, summaries = gateway.admission, gateway.tokens, gateway.summaries
+        self.show(d.RUNNING, lambda: {model: admission.running})
+        self.show(d.WAITING, lambda: {model: admission.waiting})
+        self.show(d.PROMPT_TOKENS, lambda: {model: tokens.prompt})
+        self.show(d.CACHED_TOKENS, lambda: {model: tokens.cached})
+        self.show(d.GENERATION_TOKENS, lambda: {model: tokens.sampled})
+        self.show(d.IN_TOOLS, lambda: {none: admission.admitted - admission.queued})
+        self.show(d.QUEUE_PLACES, lambda: {none: admission.limit})
+        self.show(
+            d.REJECTIONS,
+            lambda: {("full",): admission.refused, ("evicted",): admission.evicted},
+        )
+        self.show(d.SUMMARIES, lambda: {(outcome,): n for outcome, n in summaries.items()})
+        self.show(d.STREAMS, lambda: {none: traffic.streams})
+        self.show(d.WEBSOCKETS, lambda: {none: traffic.sockets})
 
-    def show(self, gauge: d.Definition, read: Callable[[], _Values]) -> None:
-        """Show a gauge, from now on. read: its values, by those of its labels."""
-        self._gauges.append((gauge, read))
+    def show(self, definition: d.Definition, read: Callable[[], _Values]) -> None:
+        """Show a gauge or a counter, from now on.
+
+        read: its values, by those of its labels; called on the event loop.
+        """
+        self._shown.append((definition, read))
 
     @_never_raises
     def queue_left(self, seconds: float) -> None:
@@ -223,38 +240,8 @@ class Metrics(Observer, TrafficObserver):
 
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}
-        watched = [] if self._watched is None else self._watched.collect()
-        gauges = (_gauge(definition, read()) for definition, read in self._gauges)
-        return [*watched, *gauges, _gauge(d.READY, parts), _gauge(d.BUILD, {self._build: 1.0})]
-
-
-class _Watched:
-    """Reads the numbers of the gateway and of the traffic, which belong to the event loop."""
-
-    def __init__(self, model: str, gateway: Gateway, traffic: Traffic) -> None:
-        self._model = model
-        self._gateway = gateway
-        self._traffic = traffic
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now."""
-        model, none = (self._model,), ()
-        admission, tokens = self._gateway.admission, self._gateway.tokens
-        yield _gauge(d.RUNNING, {model: admission.running})
-        yield _gauge(d.WAITING, {model: admission.waiting})
-        yield _counter(d.PROMPT_TOKENS, {model: tokens.prompt})
-        yield _counter(d.CACHED_TOKENS, {model: tokens.cached})
-        yield _counter(d.GENERATION_TOKENS, {model: tokens.sampled})
-        yield _gauge(d.IN_TOOLS, {none: admission.admitted - admission.queued})
-        yield _gauge(d.QUEUE_PLACES, {none: admission.limit})
-        rejections: _Values = {("full",): admission.refused, ("evicted",): admission.evicted}
-        yield _counter(d.REJECTIONS, rejections)
-        summaries: _Values = {
-            (outcome,): count for outcome, count in self._gateway.summaries.items()
-        }
-        yield _counter(d.SUMMARIES, summaries)
-        yield _gauge(d.STREAMS, {none: self._traffic.streams})
-        yield _gauge(d.WEBSOCKETS, {none: self._traffic.sockets})
+        shown = (_metric(definition, read()) for definition, read in self._shown)
+        return [*shown, _metric(d.READY, parts), _metric(d.BUILD, {self._build: 1.0})]
 
 
 class _Shown(Collector):
@@ -296,15 +283,10 @@ def _prefers_openmetrics(accept: str) -> bool:
     return known[:1] == ["application/openmetrics-text"]
 
 
-def _gauge(definition: d.Definition, values: _Values) -> Metric:
-    metric = GaugeMetricFamily(definition.name, definition.text, labels=definition.labels)
-    for each, value in values.items():
-        metric.add_metric(each, value)
-    return metric
-
-
-def _counter(definition: d.Definition, values: _Values) -> Metric:
-    metric = CounterMetricFamily(definition.name, definition.text, labels=definition.labels)
+def _metric(definition: d.Definition, values: _Values) -> Metric:
+    """A gauge or a counter with these values."""
+    kind = GaugeMetricFamily if definition.kind == "gauge" else CounterMetricFamily
+    metric = kind(definition.name, definition.text, labels=definition.labels)
     for each, value in values.items():
         metric.add_metric(each, value)
     return metric
