@@ -18,7 +18,7 @@ from server.errors import APIError, ServerFailed, engine_down
 from server.generation.admission import Admission, Ticket
 from server.generation.answer import Answer, to_api_error
 from server.generation.answer_spec import AnswerSpec
-from server.generation.hosted_calls import DEFAULT_LIMITS, HostedCalls, ToolLimits
+from server.generation.hosted_calls import HostedCalls, ToolLimits
 from server.generation.loop import Loop
 from server.generation.metering import Meter, Observer, TokenCounts
 from server.generation.outbound_protocol import Outbound
@@ -57,7 +57,7 @@ class Gateway:
         *,
         max_tokens: int | None = None,
         guard: bool = True,
-        tool_limits: ToolLimits = DEFAULT_LIMITS,
+        tool_limits: ToolLimits | None = None,
         summariser: Summariser | None = None,
         summary_patience: float = 2.0,
         observer: Observer | None = None,
@@ -73,7 +73,7 @@ class Gateway:
         self._summary_patience = summary_patience
         self._max_tokens = max_tokens
         self._guard = guard
-        self._tool_limits = tool_limits
+        self._tool_limits = tool_limits or ToolLimits()
 
     async def start(self, spec: AnswerSpec) -> Run:
         """Admit the answer and start its run. Raises APIError for errors before sampling."""
@@ -101,14 +101,7 @@ class Gateway:
 
     def _answer(self, spec: AnswerSpec, turn: Turn, ticket: Ticket, meter: Meter) -> Answer:
         """The producer of the answer. turn: the first one. ticket: that of its admission."""
-        calls = HostedCalls(
-            spec.sessions,
-            self._tool_limits,
-            spec.plan.max_tool_calls if isinstance(spec.plan, TurnPlan) else None,
-            spec.request_id,
-            spec.answered,
-            self._observer,
-        )
+        calls = HostedCalls(spec, self._tool_limits, self._observer)
         summaries = self._summary_events(spec.plan, spec.request_id)
         loop = Loop(spec, turn, ticket, calls, meter, summaries)
         return Answer(spec, loop, calls, meter, self.runs)

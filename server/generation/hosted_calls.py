@@ -6,13 +6,14 @@ A tool's exception, its time limit and the limits of the answer all become resul
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from server.generation.answer_spec import AnswerSpec
 from server.generation.metering import CallMeasured, CallOutcome, Observer
+from server.generation.plan import TurnPlan
 from server.tools.base import (
-    AnsweredCall,
     ApprovalRequested,
     ToolCall,
     ToolEvent,
@@ -58,43 +59,34 @@ def call_timeout(timeouts: Mapping[str, float], tool: str) -> float:
     return timeouts.get(tool, general)
 
 
-DEFAULT_LIMITS = ToolLimits()
-
-
 class HostedCalls:
     """The sessions of one answer, and how many calls may still run in them.
 
-    sessions: closed by `close`. most: the request's limit on calls, None for none. request_id: for
-    the log. answered: calls of an earlier answer, in the order in which approved ones run.
     observer: is told of each call that ended.
     """
 
-    def __init__(
-        self,
-        sessions: Sequence[ToolSession],
-        limits: ToolLimits = DEFAULT_LIMITS,
-        most: int | None = None,
-        request_id: str = "",
-        answered: Sequence[AnsweredCall] = (),
-        observer: Observer | None = None,
-    ) -> None:
-        self._sessions = tuple(sessions)
+    def __init__(self, spec: AnswerSpec, limits: ToolLimits, observer: Observer) -> None:
+        plan = spec.plan
+        most = plan.max_tool_calls if isinstance(plan, TurnPlan) else None
+        self._sessions = spec.sessions
         # A server may have lost a tool that it had when the approval was requested.
         self._by_recipient: dict[str, ToolSession] = {
-            each.call.recipient: each.session for each in answered
+            each.call.recipient: each.session for each in spec.answered
         }
         self._by_recipient |= {
-            each.recipient: session for session in sessions for each in session.declaration.calls
+            each.recipient: session
+            for session in spec.sessions
+            for each in session.declaration.calls
         }
-        self._answered = tuple(answered)
+        self._answered = spec.answered
         self._limits = limits
         self._most = limits.rounds if most is None else min(most, limits.rounds)
         self._ran = 0
         self._deadline = asyncio.get_running_loop().time() + limits.answer
-        self._request_id = request_id
-        self._observer = observer or Observer()
+        self._request_id = spec.request_id
+        self._observer = observer
         self._running: _RunningCall | None = None
-        self.is_closed = not sessions
+        self.is_closed = not spec.sessions
         """Whether there is nothing left to close."""
 
     async def approved(self) -> tuple[ToolCall, ...]:

@@ -6,10 +6,12 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from harmony.messages import Channel
+from server.generation.answer_spec import AnswerSpec
 from server.generation.hosted_calls import HostedCalls, ToolLimits, call_timeout
 from server.generation.metering import CallMeasured, Observer
 from server.tools.base import ToolCall, ToolEvent, ToolResult
-from tests.server.tools.hosted import Session
+from tests.server.generation.recorder import Recorder
+from tests.server.tools.hosted import Session, plan
 
 LIMIT = 0.02
 
@@ -35,7 +37,8 @@ class Counts(Observer):
 
 async def outcome(session: Session, text: str, limits: ToolLimits) -> str:
     counts = Counts()
-    calls = HostedCalls([session], limits, observer=counts)
+    spec = AnswerSpec(plan(), Recorder(), "r", sessions=[session])
+    calls = HostedCalls(spec, limits, counts)
     made = ToolCall("ci_1", "python", Channel.ANALYSIS, text)
     _ = [event async for event in calls.run(made)]
     await calls.close()
