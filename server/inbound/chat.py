@@ -7,11 +7,10 @@ from functools import partial
 from typing import Any
 
 from server import threads
-from server.errors import InvalidRequest
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import read_format
-from server.inbound.grammar import ConstraintRequest, constrain_plan
+from server.inbound.grammar import ConstraintRequest, constrain
 from server.inbound.hosted import Sessions, opened, opened_tools
 from server.inbound.hosted_chat import WEB_SEARCH, chat_entries, web_plugins
 from server.inbound.options import (
@@ -168,7 +167,8 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = _seeded_plans(request, constrain_plan(plan, constraint_request, context.masking))
+    plan = constrain(constraint_request, context.masking).applied(plan)
+    plans = _seeded_plans(request, plan)
     return CompiledChat(plans, tools, reasoning.hidden, legacy, answer_format is not None)
 
 
@@ -176,8 +176,9 @@ def _summary(
     request: CreateChatCompletion, reasoning: Reasoning, context: CompileContext
 ) -> Detail | None:
     options = request.reasoning or {}
-    detail = read_summary(options.get("summary"), context.summaries, is_given="summary" in options)
-    return None if reasoning.hidden or reasoning.effort is None else detail
+    return read_summary(
+        options.get("summary"), context.summaries, reasoning, is_given="summary" in options
+    )
 
 
 def _seeded_plans(request: CreateChatCompletion, plan: TurnPlan) -> tuple[TurnPlan, ...]:
@@ -232,8 +233,5 @@ def _top_logprobs(request: CreateChatCompletion) -> int | None:
     if request.logprobs:
         return request.top_logprobs or 0
     if request.top_logprobs:
-        raise InvalidRequest(
-            "Invalid value for 'top_logprobs': it needs 'logprobs' to be true.",
-            param="top_logprobs",
-        )
+        raise invalid("top_logprobs", "it needs 'logprobs' to be true")
     return None

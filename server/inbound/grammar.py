@@ -178,11 +178,6 @@ def answer_only(masking: Masking) -> Constraint:
     )
 
 
-def constrain_plan(plan: TurnPlan, request: ConstraintRequest, masking: Masking) -> TurnPlan:
-    """The plan with the grammars that `constrain` compiles."""
-    return constrain(request, masking).applied(plan)
-
-
 def _prefill(request: ConstraintRequest) -> tuple[int, ...]:
     """The header of the final message, where no other message is allowed."""
     may_call = request.callable or request.hosted

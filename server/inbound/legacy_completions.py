@@ -20,14 +20,12 @@ class CompiledCompletion:
 
     plans: `best_of` for each prompt, in order; the best `n` of these are the answer.
     echoes: for each plan, the text that its answer begins with.
-    logprobs: how many the answer shows for each token, None for no logprobs.
     """
 
     plans: tuple[RawPlan, ...]
     echoes: tuple[str, ...]
     n: int
     best_of: int
-    logprobs: int | None
 
 
 def compile(
@@ -74,4 +72,4 @@ def compile(
     echoes = chain.from_iterable(
         [decode(prompt) if request.echo else ""] * best_of for prompt in prompts
     )
-    return CompiledCompletion(plans, tuple(echoes), n, best_of, request.logprobs)
+    return CompiledCompletion(plans, tuple(echoes), n, best_of)

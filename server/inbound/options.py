@@ -63,8 +63,9 @@ _EFFORTS: Mapping[str, Effort | None] = {
 class Reasoning:
     """The reasoning options of a request.
 
-    effort: None for no reasoning. budget: the most tokens of reasoning, >= 1, None for no limit.
-    hidden: the answer leaves the reasoning out. param: the request's field that sets the effort.
+    effort: None for no reasoning. budget: the most tokens of reasoning, >= 1, None for no limit or
+    no reasoning. hidden: the answer leaves the reasoning out. param: the request's field that sets
+    the effort.
     """
 
     effort: Effort | None = Effort.MEDIUM
@@ -173,19 +174,22 @@ def read_reasoning(
     else:
         level = read_effort(effort, param := "reasoning_effort")
     hidden = (include is False) if exclude is None else exclude
-    limit = None if not budget else min(budget, _MAX_BUDGET)
+    limit = None if level is None or budget is None else min(budget, _MAX_BUDGET)
     return Reasoning(level, limit, hidden, param)
 
 
-def read_summary(value: Any, when: SummariesWhen, *, is_given: bool) -> Detail | None:
+def read_summary(
+    value: Any, when: SummariesWhen, reasoning: Reasoning, *, is_given: bool
+) -> Detail | None:
     """How long the summaries of the answer's reasoning are, None for no summaries.
 
     value: the request's field, null for no summaries. is_given: whether the request has it.
+    reasoning: there are no summaries where the answer has none, or does not show it.
     Raises InvalidRequest for an unknown value.
     """
     if value is not None and not (isinstance(value, str) and value in _DETAILS):
         raise invalid("reasoning.summary", f"expected one of {', '.join(_DETAILS)}")
-    if when == "never":
+    if when == "never" or reasoning.hidden or reasoning.effort is None:
         return None
     return _DETAILS.get(value) if is_given or when == "requested" else "auto"
 

@@ -11,7 +11,7 @@ from server.generation.plan import TurnPlan
 from server.inbound.approvals import check_responses, given_responses, lost_tools
 from server.inbound.compiled import CompileContext, CompiledRequest
 from server.inbound.formats import AnswerFormat, read_format
-from server.inbound.grammar import ConstraintRequest, constrain_plan
+from server.inbound.grammar import ConstraintRequest, constrain
 from server.inbound.hosted import Sessions, hosted_entries, opened, opened_tools
 from server.inbound.options import (
     Reasoning,
@@ -32,6 +32,7 @@ from server.replay.response_turns import TurnsUpToCalls, call_ids, restore_turns
 from server.replay.sealed_items import unseal_items
 from server.schemas.base import refuse
 from server.schemas.responses import CreateResponse
+from server.schemas.responses import Reasoning as ReasoningOptions
 from server.store.errors import StoreUnavailable
 from server.store.items import Item, StoredItem, ToolState
 from server.store.responses.base import StoredResponse
@@ -108,7 +109,8 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         return replace(compiled, sessions=sessions)
 
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
-    large = [*(one.item for one in stored), *_large_fields(request)]
+    fields = request.instructions, request.logit_bias, request.tool_choice, request.stop
+    large = [*(one.item for one in stored), *fields]
     size = max(size, threads.size_of(large))
     if request.tools or (request.text and request.text.format):  # their grammar takes time
         size = max(size, threads.Size.MEDIUM)
@@ -185,11 +187,6 @@ def _recalled(received: Sequence[Item], context: CompileContext) -> ToolState:
     return context.recalled_states.find(context.owner, ids)
 
 
-def _large_fields(request: CreateResponse) -> tuple[Any, ...]:
-    """The fields of the request, other than the input, that may be large."""
-    return request.instructions, request.logit_bias, request.tool_choice, request.stop
-
-
 async def _stored(
     request: CreateResponse, received: Sequence[Item], context: CompileContext
 ) -> tuple[Mapping[str, StoredItem], TurnsUpToCalls]:
@@ -253,9 +250,9 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plans = (constrain_plan(plan, constraint_request, context.masking),)
+    plan = constrain(constraint_request, context.masking).applied(plan)
     return CompiledResponse(
-        plans,
+        (plan,),
         tools,
         prior,
         received,
@@ -275,15 +272,10 @@ def _reasoning(request: CreateResponse) -> Reasoning:
 def _summary(
     request: CreateResponse, reasoning: Reasoning, context: CompileContext
 ) -> Detail | None:
-    if reasoning.hidden or reasoning.effort is None:
-        return None
-    value = request.reasoning
-    if value is None:
-        return read_summary(None, context.summaries, is_given=False)
-    is_given = not value.model_fields_set.isdisjoint(("summary", "generate_summary"))
-    return read_summary(
-        value.summary or value.generate_summary, context.summaries, is_given=is_given
-    )
+    options = request.reasoning or ReasoningOptions()
+    is_given = not options.model_fields_set.isdisjoint(("summary", "generate_summary"))
+    value = options.summary or options.generate_summary
+    return read_summary(value, context.summaries, reasoning, is_given=is_given)
 
 
 def _instructions(request: CreateResponse) -> str | None:

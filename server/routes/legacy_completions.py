@@ -69,10 +69,8 @@ async def create_completion(request: Request) -> Response:
         return [usage_chunk(shared, usages, per_prompt=compiled.best_of)]
 
     def fold_and_select(chunks: Sequence[WireEvent]) -> dict[str, Any]:
-        shows_logprobs = compiled.logprobs is not None
-        return select_best(
-            fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shows_logprobs
-        )
+        shown = body.logprobs is not None
+        return select_best(fold(chunks), n=compiled.n, best_of=compiled.best_of, logprobs=shown)
 
     choices = [
         AnswerSpec(plan, outbound, completion_id)

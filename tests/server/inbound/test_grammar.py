@@ -34,7 +34,6 @@ from server.inbound.grammar import (
     Masking,
     answer_only,
     constrain,
-    constrain_plan,
 )
 from server.inbound.tool_choice import read_tool_choice
 from server.inbound.tools import OpenedTool, read_tools
@@ -112,9 +111,16 @@ def test_answer_only_enforces_nothing_without_masks(masking: Masking) -> None:
 
 
 def test_a_constraint_replaces_that_of_a_plan() -> None:
-    plan = TurnPlan(Conversation(()), grammar="a", prefill=(1,), parallel_calls=True)
-    replaced = Constraint("b", "c").applied(plan)
-    assert replaced == TurnPlan(Conversation(()), grammar="b", answer_grammar="c")
+    plan = TurnPlan(Conversation(()), grammar="a", parallel_calls=True)
+    fields: dict[str, Any] = {
+        "grammar": "b",
+        "answer_grammar": "c",
+        "reasoned_grammar": "d",
+        "prefill": (1,),
+        "own_grammar": True,
+        "spec": GrammarSpec(),
+    }
+    assert Constraint(**fields).applied(plan) == TurnPlan(Conversation(()), **fields)
 
 
 def test_calls_are_constrained_to_declared_tools() -> None:
@@ -386,17 +392,6 @@ def test_own_grammar_is_whether_a_schema_or_grammar_of_the_request_is_used(
 ) -> None:
     request = constraint_request(tools, choice)
     assert constrain(request, NEEDED).own_grammar is own
-    assert constrain_plan(TurnPlan(Conversation(())), request, NEEDED).own_grammar is own
-
-
-def test_a_constrained_plan_has_all_grammars() -> None:
-    request = constraint_request(form=FORMAT, effort=None)
-    constraint = constrain(request, NEEDED)
-    plan = constrain_plan(TurnPlan(Conversation(()), effort=None), request, NEEDED)
-    assert plan.grammar == constraint.grammar
-    assert plan.answer_grammar == constraint.answer_grammar
-    assert plan.reasoned_grammar == constraint.reasoned_grammar
-    assert plan.prefill == final_headers()[0]
 
 
 def test_other_efforts_need_no_grammar() -> None:

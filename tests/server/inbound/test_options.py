@@ -190,6 +190,8 @@ def test_an_unknown_effort_is_refused(value: Any) -> None:
         ({"max_tokens": 500}, Reasoning(Effort.MEDIUM, 500)),
         ({"max_tokens": 100}, Reasoning(Effort.LOW, 100)),
         ({"max_tokens": 100, "effort": "high"}, Reasoning(Effort.HIGH, 100)),
+        ({"max_tokens": 100, "effort": "none"}, Reasoning(None)),
+        ({"max_tokens": 100, "enabled": False}, Reasoning(None)),
     ],
 )
 def test_openrouters_reasoning_object(value: Any, reasoning: Reasoning) -> None:
