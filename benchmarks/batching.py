@@ -12,8 +12,8 @@ import asyncio
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams, TokenLogprobs
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
-from server.commands.backends import mask_tokenizer
 
 
 async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLogprobs]:

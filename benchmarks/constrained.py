@@ -28,12 +28,12 @@ from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.drawn_requests import CHAT, MODEL, Drawn, draw
 from harmony.events import MessageEnded
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Channel
 from harmony.parser import Parser
 from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.vocab import CALL, END, RETURN, START, VOCAB_SIZE
 from server.app import create_app
-from server.commands.backends import mask_tokenizer
 from server.settings import Settings
 
 CLOSING = ('"', "}", "]", '"}', '",', '","', "},", '"}}', "}}", "a")

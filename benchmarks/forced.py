@@ -23,11 +23,11 @@ from adapters.local.backend import LocalBackend
 from benchmarks.library import figures
 from demo import checkpoint
 from harmony.grammar import AnyObject, CallableTool, GrammarSpec, SchemaJson, turn_grammar
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Conversation, Message, Role, SystemContent
 from harmony.render import render
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
-from server.commands.backends import mask_tokenizer
 
 TEXT = {"type": "string", "maxLength": 16}
 NUMBER = {"type": "integer", "minimum": 0, "maximum": 99_999}

@@ -15,8 +15,8 @@ import time
 from typing import Any
 
 from adapters.grammars import GrammarCompiler
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.vocab import VOCAB_SIZE
-from server.commands.backends import mask_tokenizer
 from server.inbound.grammar import ConstraintRequest, Masking, constrain
 from server.inbound.grammar_sandbox import shared
 from server.inbound.tool_choice import read_tool_choice

@@ -28,9 +28,9 @@ from adapters.local.model.loading import load
 from adapters.local.options import Options, parse_options
 from benchmarks.library import figures
 from demo import checkpoint
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import END, VOCAB_SIZE
-from server.commands.backends import mask_tokenizer
 
 PROMPT_TOKENS = 32
 GREEDY = SamplingParams(temperature=0)

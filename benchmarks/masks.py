@@ -23,9 +23,9 @@ from typing import Any
 from adapters.base import Backend, BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
-from server.commands.backends import mask_tokenizer
 from server.generation.turn import prompt
 from server.http.bodies.json_text import validate
 from server.inbound import chat

@@ -23,10 +23,10 @@ from dataclasses import replace
 from adapters.base import BackendConfig
 from adapters.local.backend import LocalBackend
 from demo import checkpoint
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Channel, Conversation, Message, Role, SystemContent
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import END
-from server.commands.backends import mask_tokenizer
 from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec

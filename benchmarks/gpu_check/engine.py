@@ -14,8 +14,8 @@ import torch
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
-from server.commands.backends import mask_tokenizer
 
 _ATTEMPTS = 5
 GREEDY = SamplingParams(temperature=0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from adapters.base import Backend, BackendConfig, Progress
 from adapters.errors import BackendFailed
 from adapters.registry import create
-from harmony.mask_tokenizer import mask_tokenizer as mask_tokenizer
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.tokenizer import decode, encode_with_control
 from server.settings import Settings
 

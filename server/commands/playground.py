@@ -2,19 +2,15 @@
 
 import asyncio
 import logging
-import socket
 from dataclasses import dataclass
 
 import httpx
-import uvicorn
 
 from server.commands.failure import CommandFailed
-from server.commands.listening import DEFAULT_URL, bind, listen, reachable_by_others, url
+from server.commands.listening import DEFAULT_URL, bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
+from server.commands.site import serve_site
 from server.web.site import create_site
-
-CLOSE_SECONDS = 1
-"""How long open answers may go on after Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +36,11 @@ def show_playground(options: PlaygroundOptions) -> None:
     """
     log_to_stderr(logging.INFO)
     _check_base_url(options.base_url)
-    config = uvicorn.Config(
-        create_site(options.base_url, options.allowed_host),
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=CLOSE_SECONDS,
-    )
+    site = create_site(options.base_url, options.allowed_host)
+
+    def announce(address: str) -> None:
+        print(f"Playground for {options.base_url} on {address}/playground", flush=True)
+
     with bind(options.host, options.port) as listener:
         if reachable_by_others(listener) and not options.allow_anonymous:
             raise CommandFailed(
@@ -55,19 +48,7 @@ def show_playground(options: PlaygroundOptions) -> None:
                 " listen on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
             )
         listen(listener)
-        asyncio.run(_Server(config, options.base_url).serve([listener]))
-
-
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, base_url: str) -> None:
-        super().__init__(config)
-        self._base_url = base_url
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and print where: the port may have been chosen by the system."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            print(f"Playground for {self._base_url} on {url(listener)}/playground", flush=True)
+        asyncio.run(serve_site(site, listener, announce))
 
 
 def _check_base_url(base_url: str) -> None:

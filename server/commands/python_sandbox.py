@@ -7,11 +7,10 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
-
 from server.commands.failure import CommandFailed
-from server.commands.listening import bind, listen, reachable_by_others, url
+from server.commands.listening import bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
+from server.commands.site import serve_site
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.service import create_service
@@ -55,23 +54,9 @@ async def _serve(options: ServiceOptions, key: str | None, listener: socket.sock
             logger.info("%s: %s", name, state)
         if sandbox.problem is not None:
             raise CommandFailed(sandbox.problem)
-        await _Server(
-            uvicorn.Config(
-                create_service(sandbox, key),
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-            )
-        ).serve([listener])
+        service = create_service(sandbox, key)
+        await serve_site(
+            service, listener, lambda address: logger.info("Python sessions at %s", address)
+        )
     finally:
         await sandbox.stop()
-
-
-class _Server(uvicorn.Server):
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and log where: the port may have been chosen by the system."""
-        await super().startup(sockets)
-        for listener in sockets or ():
-            logger.info("Python sessions at %s", url(listener))

@@ -1,1 +1,1 @@
-"""The API's description: an OpenAPI document and a page that shows it, made once a process."""
+"""The API's description: an OpenAPI document and a page that shows it."""

@@ -1,8 +1,7 @@
-"""The document and its page as bytes, made once a process."""
+"""The document and its page as bytes, with their entity tags."""
 
 import hashlib
 from dataclasses import dataclass
-from functools import cache
 
 import orjson
 
@@ -26,9 +25,8 @@ class Description:
     page: File
 
 
-@cache
 def describe() -> Description:
-    """Both files. The first call takes some tenths of a second: make it off the event loop."""
+    """Both files. It takes some tenths of a second: call it off the event loop, and once."""
     document = openapi()
     return Description(_file(orjson.dumps(document)), _file(page(document).encode()))
 

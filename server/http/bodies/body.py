@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -56,11 +57,10 @@ class Bodies:
     ) -> None:
         self._app = app
         self._upload_endpoints = upload_endpoints
-        self._limit = limit
         self._budget = budget
-        self._decoders = asyncio.Semaphore(DECODERS)
-        self._joiners = asyncio.Semaphore(JOINERS)
-        self._trimmer = MemoryTrimmer()
+        self._shared = _Shared(
+            limit, asyncio.Semaphore(DECODERS), asyncio.Semaphore(JOINERS), MemoryTrimmer()
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -74,41 +74,32 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         lease = state.body_lease = Lease(self._budget)
-        body = _Body(
-            headers,
-            receive,
-            lease,
-            self._limit,
-            self._decoders,
-            self._joiners,
-            self._trimmer,
-        )
+        body = _Body(headers, receive, lease, self._shared)
         try:
             await self._app(scope, body.receive, send)
         finally:
             lease.end()
-            self._trimmer.note(lease.most)
+            self._shared.trimmer.note(lease.most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all bodies share. limit: the most bytes of each."""
+
+    limit: int
+    decoders: asyncio.Semaphore
+    joiners: asyncio.Semaphore
+    trimmer: MemoryTrimmer
 
 
 class _Body:
     """The body of one request while it is read."""
 
-    def __init__(
-        self,
-        headers: Headers,
-        receive: Receive,
-        lease: Lease,
-        limit: int,
-        decoders: asyncio.Semaphore,
-        joiners: asyncio.Semaphore,
-        trimmer: MemoryTrimmer,
-    ) -> None:
+    def __init__(self, headers: Headers, receive: Receive, lease: Lease, shared: _Shared) -> None:
         self._receive = receive
         self._lease = lease
-        self._limit = limit
-        self._decoders = decoders
-        self._joiners = joiners
-        self._trimmer = trimmer
+        self._limit = shared.limit
+        self._shared = shared
         encoding = headers.get("content-encoding", "").strip().lower()
         self._encoding = encoding.removeprefix("x-") or "identity"
         length = headers.get("content-length", "")
@@ -167,7 +158,7 @@ class _Body:
         pieces = []
         slice_ = min(SLICE, self._limit + 1)
         size = 0
-        async with self._decoders:
+        async with self._shared.decoders:
             while True:
                 # Charged before the memory is allocated.
                 self._lease.charge(slice_)
@@ -192,14 +183,14 @@ class _Body:
         if size <= LARGE:
             with self._lease.charged(size):
                 return _join(pieces)
-        async with self._joiners:
+        async with self._shared.joiners:
             with self._lease.charged(size):
                 return await threads.run(partial(self._join_large, pieces), Size.LARGE)
 
     def _join_large(self, pieces: list[bytes]) -> bytes:
         body = _join(pieces)
         # The memory of many small pieces is of no use for the next large body.
-        self._trimmer.trim()
+        self._shared.trimmer.trim()
         return body
 
     def _refuse_over_limit(self, size: int) -> None:

@@ -37,6 +37,7 @@ from server.outbound.chat.deltas import (
     seal_detail,
     summary_detail,
 )
+from server.outbound.chat.fields import NO_FIELDS
 from server.outbound.citations import CitationRewriter, CitedText
 from server.outbound.hosted_usage import CallCounter
 from server.outbound.logprobs import logprob_entries
@@ -66,7 +67,6 @@ class ChatRenderOptions:
 
 
 DEFAULT_OPTIONS = ChatRenderOptions()
-NO_FIELDS: Mapping[str, Any] = {}
 
 
 class ChatOutbound:

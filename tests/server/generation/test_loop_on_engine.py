@@ -8,9 +8,9 @@ from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.constrained import write_model
 from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
+from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
-from server.commands.backends import mask_tokenizer
 from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
 from server.generation.gateway import Gateway

@@ -13,7 +13,7 @@ import httpx
 import jsonschema
 import pytest
 
-from server.openapi.document_bytes import Description, File, describe
+from server.openapi.document_bytes import Description, File
 from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
@@ -170,10 +170,6 @@ async def test_it_is_made_once_and_off_the_event_loop(
     assert [each.content for each in answers] == [b"{}"] * 3
     assert len(threads) == 2
     assert threading.get_ident() not in threads
-
-
-def test_it_is_the_same_for_all_applications() -> None:
-    assert describe() is describe()
 
 
 # Its examples are requests that the server takes
