@@ -26,7 +26,7 @@ from adapters import registry
 from server.commands.main import main
 from server.commands.serve import THREADS
 from server.settings import Settings
-from server.tools.python.process_limits import OWN
+from server.tools.python.process_limits import GUARD_PROCESSES
 from server.tools.python.sandbox import SandboxLimits
 
 ROOT = Path(__file__).parents[1]
@@ -475,7 +475,7 @@ def test_sessions_leave_processes_to_the_server_in_their_container(name: str) ->
     service = COMPOSE["services"][name]
     sessions = service["environment"].get("GPT_OSS_PYTHON_SESSIONS", service.get("command"))
     # With the guard of each, and with the process that waits.
-    each = SandboxLimits().processes + OWN + 1
+    each = SandboxLimits().processes + GUARD_PROCESSES + 1
     most = (default_of(sessions, "SESSIONS") + 1) * each
     assert most + THREADS + OTHER_THREADS <= default_of(service["pids_limit"], "PIDS")
 

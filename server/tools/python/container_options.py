@@ -9,8 +9,8 @@ from typing import Any
 
 from server.errors import InvalidRequest
 from server.schemas.fields import invalid, label
+from server.tools.python.sandbox import GIB
 
-GIB = 1 << 30
 MEMORY: Mapping[str, int] = {"1g": GIB, "4g": 4 * GIB, "16g": 16 * GIB, "64g": 64 * GIB}
 """Bytes of each memory limit, the smallest first."""
 
@@ -37,13 +37,9 @@ class ContainerOptions:
 def read_options(config: Mapping[str, Any], most_memory: str, *, param: str) -> ContainerOptions:
     """The options of an object of the API.
 
-    Args:
-        config: The object: a body of `POST /v1/containers`, or a tool's `container`.
-        most_memory: The largest memory limit that the server allows.
-        param: The path of the object with a final dot, or nothing.
-
-    Raises:
-        InvalidRequest: A field is invalid, or not supported. It names the field.
+    config: a body of `POST /v1/containers`, or a tool's `container`. most_memory: the largest
+    memory limit that the server allows. param: the path of the object with a final dot, or nothing.
+    Raises InvalidRequest naming the field that is invalid, or not supported.
     """
     _check_network(config.get("network_policy"), f"{param}network_policy")
     if config.get("skills"):

@@ -53,7 +53,7 @@ _SIGNALS = {
     7: "it crashed (SIGBUS), as where /dev/shm is full",
     9: "it was killed",
     11: "it crashed (SIGSEGV)",
-    24: "CPU time",
+    24: "its CPU time was over",
 }
 
 
@@ -199,13 +199,13 @@ class LiveProcess:
                 continue
             if running.interrupted:
                 event = CellEnd("timeout")
-            return [*events, *running.rest(), event]
+            return [*events, *running.text(last=True), event]
         if self._descriptors.ended and not self._frames.has_frame:
             # Its own exit status says why, if it ended by itself.
             await asyncio.wait({self._ended}, timeout=EXIT_SECONDS)
             await self.kill("")
             outcome = CellEnd("timeout" if running.interrupted else "died", self._why())
-            return [*events, *running.rest(), outcome]
+            return [*events, *running.text(last=True), outcome]
         return events
 
     async def _read_for(self, running: "_Cell") -> None:
@@ -302,7 +302,10 @@ class _Cell:
             pending += outputs[name]
 
     def text(self, *, last: bool = False) -> list[CellEvent]:
-        """The events of a piece of stdout and stderr. What would not be kept is dropped."""
+        """The events of a piece of stdout and stderr. What would not be kept is dropped.
+
+        last: whether nothing follows, so that incomplete characters are written, too.
+        """
         events: list[CellEvent] = []
         for name, stream in self._streams.items():
             pending = self._pending[name]
@@ -326,10 +329,6 @@ class _Cell:
             event = OutputText(event.stream, event.text.replace(self._folder, DATA))
         kept = self._budget.take(event)
         return [] if kept is None else [kept]
-
-    def rest(self) -> list[CellEvent]:
-        """The events of characters that were not complete."""
-        return self.text(last=True)
 
 
 class _Descriptors:

@@ -20,8 +20,9 @@ from server.tools.python.confinement.command import (
     Folders,
     Layers,
     Process,
+    make_private,
 )
-from server.tools.python.confinement.probe import SOME_USER, probe
+from server.tools.python.confinement.probe import FIRST_USER, probe
 from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
@@ -418,7 +419,7 @@ class ProcessSandbox:
         return Session(limits, folder, user, ran=True, lost=True)
 
     def _new(self, limits: SandboxLimits) -> Session:
-        user = SOME_USER + secrets.randbelow(SOME_USER) if self._layers.user else None
+        user = FIRST_USER + secrets.randbelow(FIRST_USER) if self._layers.user else None
         folder, held = self._folders.make(user)
         return Session(limits, folder, user, held=held)
 
@@ -462,7 +463,5 @@ def _empty_folders(record: Session) -> Folders:
     """The session's folders, with nothing of an earlier process but its files."""
     folders = Folders.below(record.folder)
     session_files.remove(folders.temporary)
-    folders.temporary.mkdir(mode=0o700)
-    if record.user is not None:
-        os.chown(folders.temporary, record.user, record.user)
+    make_private(folders.temporary, record.user)
     return folders

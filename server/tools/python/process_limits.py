@@ -11,8 +11,8 @@ _CPU_SECONDS = 3600
 _OPEN_FILES = 256
 _RESERVED = 1 << 31
 """Bytes of addresses beside the memory: of shared libraries, and of arenas that are not used."""
-OWN = 4
-"""Processes of a session beside those that count for its limit: the guard's child, bubblewrap's."""
+GUARD_PROCESSES = 4
+"""Processes that confine a session, and do not count for its limit: the guard's, bubblewrap's."""
 _ELSEWHERE = 512
 """Processes of this user in other containers: the kernel counts them, and nobody sees them here."""
 
@@ -30,7 +30,7 @@ def kernel_limits(limits: SandboxLimits, *, sessions: int | None) -> dict[str, i
     session could start no thread because of them. With more room than that, a program that forks
     without end would take what the container has before `Watch` ends it.
     """
-    each = limits.processes + OWN
+    each = limits.processes + GUARD_PROCESSES
     others = 0 if sessions is None else sessions * each + _ELSEWHERE + _threads_of_user()
     return {
         "DATA": limits.memory,

@@ -106,7 +106,7 @@ class PythonSandbox(Protocol):
         ...
 
     async def start(self) -> None:
-        """Probe the layers, and start the pool. Does not raise where the sandbox is off."""
+        """Find out whether sessions can run, and prepare for them. It does not raise."""
         ...
 
     async def stop(self) -> None:

@@ -50,7 +50,7 @@ from server.tools.python.wire import (
 logger = logging.getLogger(__name__)
 
 MOST_CODE = 16 << 20
-"""Bytes of the body of a cell."""
+"""Bytes of a body of JSON. The largest is that of a cell."""
 
 Endpoint = Callable[[PythonSandbox, Request], Awaitable[Response]]
 

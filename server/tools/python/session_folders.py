@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from server.tools.python.confinement.command import Folders, Layers, readable
-from server.tools.python.confinement.probe import make_folders
 from server.tools.python.session_files import remove
 
 _FOLDER = re.compile(r"[0-9a-f]{24}")
@@ -73,7 +72,7 @@ class SessionFolders:
         folder.mkdir(mode=0o711)
         lock = ExitStack()
         lock.enter_context(_locked(folder))
-        make_folders(folder, user)
+        Folders.make(folder, user)
         return folder, lock
 
     def has(self, session: str) -> bool:

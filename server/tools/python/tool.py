@@ -34,6 +34,9 @@ from server.tools.registry import ToolSetup, unavailable
 
 logger = logging.getLogger(__name__)
 
+CONTAINERS = "containers"
+"""The name of the setup's part that is the server's ContainerService."""
+
 NAME = "python"
 TYPE = "code_interpreter"
 ITEM: Literal["code_interpreter_call"] = "code_interpreter_call"
@@ -42,10 +45,6 @@ PROGRESS_SECONDS = 0.5
 """The least time between two reports of a running cell's output."""
 
 UNAVAILABLE = "[Python cannot be used now. Go on without it, or try again later.]"
-
-
-CONTAINERS = "containers"
-"""The name of the part of the server that the tool needs: its ContainerService."""
 
 
 def open_python(setup: ToolSetup) -> "PythonTool":
@@ -88,7 +87,7 @@ class PythonTool:
         param = f"{context.param}.container"
         if isinstance(container, str):
             found = await self._containers.get(context.owner, label(container, param), param=param)
-            return PythonSession(self._containers, context, found.id, None, container, True)
+            return PythonSession(self._containers, context, found.id, None, container, exists=True)
         if isinstance(container, dict) and container.get("type") == "auto":
             return await self._open_auto(container, context, param)
         raise invalid(param, "expected a container's id, or an object with the type 'auto'")
@@ -101,12 +100,12 @@ class PythonTool:
         known = ("type", "file_ids", "memory_limit", "network_policy")
         echo = {name: auto[name] for name in known if auto.get(name) is not None}
         previous = (context.state or _last_call(context)).get("container_id")
-        is_running = isinstance(previous, str) and await self._containers.find(
-            context.owner, previous
-        )
-        container_id = previous if isinstance(previous, str) and is_running else new_id("cntr")
+        found = None
+        if isinstance(previous, str):
+            found = await self._containers.find(context.owner, previous)
+        container_id = new_id("cntr") if found is None else found.id
         return PythonSession(
-            self._containers, context, container_id, options, echo, bool(is_running)
+            self._containers, context, container_id, options, echo, exists=found is not None
         )
 
 
@@ -131,6 +130,7 @@ class PythonSession:
         container_id: str,
         options: ContainerOptions | None,
         container: str | dict[str, Any],
+        *,
         exists: bool,
     ) -> None:
         self.declaration = ToolDeclaration(

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from server.threads import completed
 from server.tools.python import session_files
 from server.tools.python.live import LiveProcess
-from server.tools.python.process_limits import OWN
+from server.tools.python.process_limits import GUARD_PROCESSES
 from server.tools.python.session import Session
 from server.tools.python.usage import deleted_files, measure
 
@@ -204,7 +204,7 @@ def _excess(session: Session) -> str | None:
     live, limits = session.live, session.limits
     if live is None or not live.alive:
         return None
-    most = limits.processes + OWN
+    most = limits.processes + GUARD_PROCESSES
     used = measure(live.pid, limits.memory, most)
     if used.memory > limits.memory:
         return f"it used more memory than {limits.memory >> 20} MiB"

@@ -61,6 +61,21 @@ class Folders:
         """Those of the session whose folder this is."""
         return cls(folder / "data", folder / "tmp")
 
+    @classmethod
+    def make(cls, folder: Path, user: int | None) -> "Folders":
+        """Make those below an existing folder. user: who will own them; None: this user."""
+        folders = cls.below(folder)
+        for each in (folders.data, folders.temporary):
+            make_private(each, user)
+        return folders
+
+
+def make_private(folder: Path, user: int | None) -> None:
+    """Make a folder that its owner alone can enter. user: the owner; None: this user."""
+    folder.mkdir(mode=0o700)
+    if user is not None:
+        os.chown(folder, user, user)
+
 
 @dataclass(frozen=True, slots=True)
 class Process:

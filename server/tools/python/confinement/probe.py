@@ -17,8 +17,8 @@ from server.tools.python.confinement.command import Folders, Layers, Process, gu
 ON = "on"
 SECONDS = 20.0
 """How long one attempt may take."""
-SOME_USER = 0x10000000
-"""The first of the user ids that sessions get. No account has it."""
+FIRST_USER = 0x10000000
+"""The first of the user ids that sessions get, and their number. No account has one of them."""
 
 _CHECKS = {
     "bubblewrap": "import os; assert os.getpid() < 9, 'the process sees others'",
@@ -31,7 +31,7 @@ _CHECKS = {
         "try: socket.socket(); raise SystemExit('it does not refuse sockets')\n"
         "except PermissionError: pass"
     ),
-    "user": f"import os; assert os.getuid() >= {SOME_USER}, 'the user did not change'",
+    "user": f"import os; assert os.getuid() >= {FIRST_USER}, 'the user did not change'",
 }
 """By layer: a program that fails without it."""
 
@@ -107,13 +107,10 @@ def _attempt(name: str, layers: Layers) -> str:
     """`on`, or why the layer does not work."""
     with tempfile.TemporaryDirectory(prefix="gpt-oss-probe-") as folder:
         os.chmod(folder, 0o711)
-        folders = make_folders(Path(folder), SOME_USER if layers.user else None)
+        user = FIRST_USER if layers.user else None
+        folders = Folders.make(Path(folder), user)
         Path(folder, "outside").touch()
-        process = Process(
-            (sys.executable, "-I", "-S", "-c", _CHECKS[name]),
-            folders,
-            user=SOME_USER if layers.user else None,
-        )
+        process = Process((sys.executable, "-I", "-S", "-c", _CHECKS[name]), folders, user=user)
         return _result(guarded(process, layers, {}))
 
 
@@ -141,13 +138,3 @@ def _result(command: list[str]) -> str:
     if status == 0:
         return ON
     return lines[-1] if lines else f"an attempt ended with status {status}"
-
-
-def make_folders(folder: Path, user: int | None) -> Folders:
-    """Make a session's folders below an existing one. user: who will own them; None: this user."""
-    folders = Folders.below(folder)
-    for each in (folders.data, folders.temporary):
-        each.mkdir(mode=0o700)
-        if user is not None:
-            os.chown(each, user, user)
-    return folders

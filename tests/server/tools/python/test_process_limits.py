@@ -4,21 +4,21 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from server.tools.python.process_limits import OWN, kernel_limits
+from server.tools.python.process_limits import GUARD_PROCESSES, kernel_limits
 from server.tools.python.sandbox import SandboxLimits
 
 LIMITS = SandboxLimits(processes=64)
 
 
 def test_a_session_with_a_user_of_its_own_has_its_processes_alone() -> None:
-    assert kernel_limits(LIMITS, sessions=None)["NPROC"] == 64 + OWN
+    assert kernel_limits(LIMITS, sessions=None)["NPROC"] == 64 + GUARD_PROCESSES
 
 
 def test_sessions_of_one_user_do_not_take_each_others_processes() -> None:
     """The kernel counts all of a user together, those in other containers included."""
-    others = kernel_limits(LIMITS, sessions=12)["NPROC"] - (64 + OWN)
+    others = kernel_limits(LIMITS, sessions=12)["NPROC"] - (64 + GUARD_PROCESSES)
     threads_here = len(os.listdir("/proc/self/task"))
-    assert others >= 12 * (64 + OWN) + 512 + threads_here
+    assert others >= 12 * (64 + GUARD_PROCESSES) + 512 + threads_here
 
 
 def test_sessions_of_one_user_start_threads_beside_each_other(open_box: Callable[..., Any]) -> None:
