@@ -1,6 +1,6 @@
 """Access control by the request line and the headers, before the body is read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.requests import HTTPConnection
@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import AuthenticationFailed, NotFound
 from server.http.answers.answer import error_response
-from server.http.authentication import check_key
+from server.http.authentication import check_key, digests_of
 from server.http.request_state import state_of
 
 
@@ -28,11 +28,11 @@ class Access:
         self,
         app: ASGIApp,
         public_endpoints: frozenset[Callable[..., Any]],
-        keys: Sequence[str],
+        keys: Iterable[str],
     ) -> None:
         self._app = app
         self._public_endpoints = public_endpoints
-        self._keys = keys
+        self._digests = digests_of(keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -52,7 +52,7 @@ class Access:
         if endpoint not in self._public_endpoints:
             connection = HTTPConnection(scope)
             try:
-                state.owner = check_key(connection, self._keys)
+                state.owner = check_key(connection, self._digests)
             except AuthenticationFailed as error:
                 await error_response(error)(scope, receive, send)
                 return

@@ -8,13 +8,17 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.app import create_app
+from server.http.access import Access
 from server.http.request_state import state_of
 from server.settings import Settings
 
@@ -115,6 +119,15 @@ async def test_who_may_go_on_is_read(start_engine: StartEngine) -> None:
 async def test_load_balancers_need_no_key(start_engine: StartEngine, path: str) -> None:
     async with client(create_app(Settings(**OPTIONS), await start_engine(ANSWER))) as http:
         assert (await http.get(path)).status_code == 200
+
+
+async def test_keys_are_read_once() -> None:
+    """A server may have thousands of them."""
+    routes = [Route("/x", lambda _: Response())]
+    guard = Middleware(Access, public_endpoints=frozenset(), keys=iter(("k", "other")))
+    async with client(Starlette(routes=routes, middleware=[guard])) as http:
+        answers = [await http.get("/x", headers=KEY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
 
 
 async def test_what_no_route_takes_is_not_answered_from_memory(start_engine: StartEngine) -> None:

@@ -2,7 +2,7 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from server.errors import AuthenticationFailed
-from server.http.authentication import ANYONE, check_key, owner_of
+from server.http.authentication import ANYONE, check_key, digests_of, owner_of
 from server.http.request_state import state_of
 
 
@@ -15,7 +15,7 @@ def connection(header: str | bytes | None) -> HTTPConnection:
 
 def owner(header: str | bytes | None, *keys: str) -> str:
     """The owner of a request with this `Authorization` header, where these keys are valid."""
-    return check_key(connection(header), keys)
+    return check_key(connection(header), digests_of(keys))
 
 
 @pytest.mark.parametrize("header", [None, "Bearer anything", "nonsense"])
