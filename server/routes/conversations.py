@@ -20,14 +20,12 @@ from server.http.bodies import json_body
 from server.ids import new_id
 from server.inbound.options import today
 from server.inbound.queries import read_paging
-from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import listed
-from server.outbound.raw_reasoning import redaction_for
-from server.outbound.redacted import redacted_item
 from server.replay import items
 from server.replay.prior_turns import conversation_not_found, refuse_large_conversation
 from server.replay.sealed_items import unseal_items
 from server.replay.sealing import SealedInput
+from server.responses.item_list import item_list, shown_item
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
@@ -104,8 +102,8 @@ async def create_items(request: Request, conversation_id: str) -> Response:
         raise invalid("items", "expected at least one item")
     if not await _store(request).add(owner, conversation_id, items_to_add):
         raise _not_found(conversation_id)
-    added = [_item(request, stored.item) for stored in items_to_add]
-    return json_response(list_object(added, has_more=False))
+    added = [stored.item for stored in items_to_add]
+    return await item_list(context_of(request), added, has_more=False)
 
 
 @router.get("/{conversation_id}/items")
@@ -115,8 +113,7 @@ async def list_items(request: Request, conversation_id: str) -> Response:
     query = read_paging(request.query_params, order="desc")
     found = await _store(request).page_of_items(owner, conversation_id, query)
     page = _found(found, conversation_id)
-    shown = [_item(request, item) for item in page.entries]
-    return json_response(list_object(shown, has_more=page.has_more))
+    return await item_list(context_of(request), page.entries, has_more=page.has_more)
 
 
 @router.get("/{conversation_id}/items/{item_id}")
@@ -127,7 +124,7 @@ async def retrieve_item(request: Request, conversation_id: str, item_id: str) ->
     item = await _store(request).item(owner, conversation_id, item_id)
     if item is None:
         raise _item_not_found(item_id)
-    return json_response(_item(request, item))
+    return json_response(shown_item(context_of(request), item))
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
@@ -201,10 +198,6 @@ def _found(value: T | None, conversation_id: str) -> T:
 
 def _store(request: Request) -> ConversationStore:
     return context_of(request).store.conversations
-
-
-def _item(request: Request, item: Item) -> Item:
-    return redaction_for(context_of(request).settings, redacted_item)(complete_item(item))
 
 
 def _not_found(conversation_id: str) -> NotFound:

@@ -21,16 +21,16 @@ from server.http.answers.answer import json_response
 from server.http.authentication import owner_of
 from server.inbound.queries import read_boolean, read_paging
 from server.outbound.event_bytes import named
-from server.outbound.listing import complete_item, list_object
 from server.outbound.previews import LISTED_FIELDS, listed
 from server.outbound.raw_reasoning import redaction_for, refuse_if_reasoning_hidden
-from server.outbound.redacted import redacted_event, redacted_item, redacted_response
+from server.outbound.redacted import redacted_event, redacted_response
 from server.persistence.stored_stream import (
     current_response,
     current_status,
     stream_stored,
     wait_until_ended,
 )
+from server.responses.item_list import item_list
 from server.responses.stored_record import rendered_record
 from server.schemas.fields import digits, invalid
 from server.schemas.responses import RECORD
@@ -125,9 +125,7 @@ async def list_input_items(request: Request, response_id: str) -> Response:
     page = await context.store.input_items(owner, response_id, query)
     if page is None:
         raise _not_found(response_id)
-    redact = redaction_for(context.settings, redacted_item)
-    items = [redact(complete_item(item)) for item in page.entries]
-    return json_response(list_object(items, has_more=page.has_more))
+    return await item_list(context, page.entries, has_more=page.has_more)
 
 
 async def _cancel(context: Context, response_id: str) -> None:
