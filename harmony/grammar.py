@@ -34,6 +34,9 @@ grammar. An engine finds out in one step what is forced next, with a limit on th
 for each byte, of 100,000)."""
 
 
+_ANY_TEXT = "/(.|\\n)*/"
+
+
 class InvalidConstraint(ValueError):
     """A regex or a Lark grammar from a client cannot be used. The message says why."""
 
@@ -127,13 +130,13 @@ def turn_grammar(spec: GrammarSpec) -> str:
     if spec.preambles:
         rules += [
             f"preamble: {_ids(_header(Channel.COMMENTARY))} text {_ids(NEXT_MESSAGE)}",
-            "text: /(.|\\n)*/",
+            f"text: {_ANY_TEXT}",
         ]
     if reasons:
         limit = f"[max_tokens={spec.reasoning_budget}]" if bounded else ""
         rules += [
             f"reasoning: {_ids(_header(Channel.ANALYSIS))} thought {_ids(NEXT_MESSAGE)}",
-            f"thought{limit}: /(.|\\n)*/",
+            f"thought{limit}: {_ANY_TEXT}",
         ]
     if not spec.call_required:
         headers = " | ".join(map(_ids, final_headers()))
@@ -246,7 +249,7 @@ def _rule(name: str, body: Body) -> str:
 def _body(body: Body) -> str:
     match body:
         case FreeText():
-            return "/(.|\\n)*/"
+            return _ANY_TEXT
         case AnyObject():
             return _json({"type": "object"}, _SPACED)
         case AnyJson(kind):

@@ -180,18 +180,10 @@ class _Part:
         reading = _with_repairs(reading, self.tokens, stray=self.stray)
         header = reading.header
         end_position = self.position + len(self.tokens)
-        start = self.position + len(self.tokens) - len(_without_start(self.tokens))
+        start = end_position - len(_without_start(self.tokens))
         span = (max(start + reading.text_start, 0), max(end_position, 0))
-        ended = MessageEnded(
-            index,
-            header,
-            reading.text,
-            (*self.tokens, end) if end in _ENDS else tuple(self.tokens),
-            end,
-            _unique(*reading.repairs, *_end_repairs(header, end)),
-            body_tokens=max(end_position, 0) - max(self.position, 0),
-            stop=max(end_position, 0) + (end in _ENDS),
-        )
+        body = (self.position, end_position)
+        ended = _ended(index, reading, reading.text, self.tokens, body, end)
         return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
 
 
@@ -252,8 +244,8 @@ class _OpenMessage:
 
     def __init__(self, index: int, reading: Reading, tokens: list[int], position: int) -> None:
         self._index = index
-        self._header = reading.header
-        self._repairs = list(reading.repairs)
+        self._reading = reading
+        self._repairs: list[Repair] = []
         self._tokens = tokens
         self._body = len(tokens)
         self._position = position
@@ -264,7 +256,7 @@ class _OpenMessage:
 
     def fallback(self, token: int) -> Channel:
         """The channel of a header that begins with `token` in this body, if it names none."""
-        return Channel.FINAL if token == CHANNEL else self._header.channel
+        return Channel.FINAL if token == CHANNEL else self._reading.header.channel
 
     def add(self, tokens: Sequence[int], position: int) -> list[Event]:
         """The delta that text tokens complete. position: of the first of them."""
@@ -294,19 +286,9 @@ class _OpenMessage:
         content = "".join(self._content)
         if "\N{REPLACEMENT CHARACTER}" in content and not self._is_utf8():
             self._repairs.append(Repair.INVALID_UTF8)
-        events.append(
-            MessageEnded(
-                self._index,
-                self._header,
-                content,
-                (*self._tokens, end) if end in _ENDS else tuple(self._tokens),
-                end,
-                _unique(*self._repairs, *_end_repairs(self._header, end)),
-                max(position, 0) - max(self._position, 0),
-                max(position, 0) + (end in _ENDS),
-            )
-        )
-        return events
+        reading = replace(self._reading, repairs=(*self._reading.repairs, *self._repairs))
+        body = (self._position, position)
+        return [*events, _ended(self._index, reading, content, self._tokens, body, end)]
 
     def _delta(self, text: str, stop: int) -> ContentDelta:
         self._content.append(text)
@@ -322,6 +304,32 @@ class _OpenMessage:
         except UnicodeDecodeError:
             return False
         return True
+
+
+def _ended(
+    index: int,
+    reading: Reading,
+    content: str,
+    tokens: Sequence[int],
+    body: tuple[int, int],
+    end: int | None,
+) -> MessageEnded:
+    """The end of a message with the header and the repairs of `reading`.
+
+    tokens: all but `end`. body: the positions of the first token of the body, and after its last;
+    negative ones are of the prompt.
+    """
+    start, stop = (max(position, 0) for position in body)
+    return MessageEnded(
+        index,
+        reading.header,
+        content,
+        (*tokens, end) if end in _ENDS else tuple(tokens),
+        end,
+        _unique(*reading.repairs, *_end_repairs(reading.header, end)),
+        stop - start,
+        stop + (end in _ENDS),
+    )
 
 
 def _without_start(tokens: Sequence[int]) -> Sequence[int]:

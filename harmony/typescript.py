@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from harmony import pointers
 from harmony.literal import comment, inline_comment, json_text, lines_of, one_line
+from harmony.schemas.keywords import ANNOTATIONS
 
 _MAX_DEPTH = 40
 _MAX_QUOTE = 400
@@ -56,12 +57,6 @@ _IMPLIED = {
 }
 _UNIONS = ("oneOf", "anyOf")
 _SHAPE = ("enum", *_IMPLIED["object"], *_IMPLIED["array"])
-_ANNOTATIONS = frozenset(
-    {
-        *("title", "description", "default", "examples", "nullable", "deprecated"),
-        *("readOnly", "writeOnly", "$comment", "$schema", "$id", "$anchor", "$defs", "definitions"),
-    }
-)
 
 
 def type_of(schema: object) -> str:
@@ -139,7 +134,7 @@ class _Writer:
         """`schema` with its reference resolved. A remaining `$ref` cannot be expanded here."""
         while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
             siblings = {key: value for key, value in schema.items() if key != "$ref"}
-            if not _ANNOTATIONS.issuperset(siblings):
+            if not ANNOTATIONS.issuperset(siblings):
                 return {**siblings, "allOf": [{"$ref": ref}, *_list(siblings, "allOf")]}, position
             steps = pointers.steps(ref)
             if steps is None or steps in position.open_refs or not self._affordable(steps, ref):
@@ -197,7 +192,7 @@ class _Writer:
             return _literals(values)
         if kinds:
             return _either([self._kind(kind, schema, position) for kind in kinds])
-        keywords = {key: value for key, value in schema.items() if key not in _ANNOTATIONS}
+        keywords = {key: value for key, value in schema.items() if key not in ANNOTATIONS}
         return _any_type(json_text(keywords)) if keywords else _Type("any")
 
     def _kind(self, kind: str, schema: _Schema, position: _Position) -> _Type:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from functools import partial
 
 from adapters.base import (
     FEATURES,
@@ -64,9 +65,7 @@ class LocalBackend:
         release_freed()  # what loading needed
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
-        def progress(stage: str, done: float) -> None:
-            loop.call_soon_threadsafe(self._config.progress, stage, done)
-
+        progress = partial(loop.call_soon_threadsafe, self._config.progress)
         download(name, progress)
         model = load(name, self._options, progress)
         progress("warming up", 0.0)

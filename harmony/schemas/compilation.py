@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, TypeGuard
 
 from harmony import pointers
+from harmony.schemas.keywords import ANNOTATIONS, nested
 from harmony.schemas.places import TYPES, Place, UnsupportedSchema, places
 
 MAX_OPEN = 400
@@ -28,12 +29,6 @@ _LEADING = frozenset(
         *_COMPOSING,
     }
 )
-_ANNOTATIONS = frozenset(
-    {
-        *("title", "description", "default", "examples", "nullable", "deprecated", "$comment"),
-        *("readOnly", "writeOnly", "$schema", "$id", "$defs", "definitions"),
-    }
-)
 
 _Merge = tuple[Any, ...]
 """Schemas that describe one value together, such as those in an `allOf`."""
@@ -47,21 +42,9 @@ def is_wide(schema: Mapping[str, Any]) -> bool:
     Alternatives that began alike are still possible in the values inside. So what they have under
     one key, or at one index of an array, counts together.
     """
-    return _has_optional(schema) and _Widths(schema).any_wide()
-
-
-def _has_optional(schema: Mapping[str, Any]) -> bool:
-    """Whether anything in `schema` could have an optional property."""
-    waiting: list[Any] = [schema]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Mapping):
-            if _optional(value):
-                return True
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-    return False
+    # Most schemas have no optional property, wherever it could be.
+    has_optional = any(isinstance(one, Mapping) and _optional(one) for one in nested(schema))
+    return has_optional and _Widths(schema).any_wide()
 
 
 class _Widths:
@@ -114,7 +97,7 @@ class _Widths:
         self._steps += 1 + len(opened) + len(rest) + len(schema)
         if any(schema is one for one in opened):
             return [(opened, tuple(rest))]
-        words = schema.keys() - _ANNOTATIONS
+        words = schema.keys() - ANNOTATIONS
         target = self._measured(schema)
         if words == {"$ref"} and not (opened or rest):
             # llguidance stores what such a reference leads to once, however often it stands.

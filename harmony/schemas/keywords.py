@@ -5,6 +5,14 @@ from typing import Any, TypeGuard
 
 MAX_EXACT_INTEGER = 1 << 53
 
+ANNOTATIONS = frozenset(
+    {
+        *("title", "description", "default", "examples", "nullable", "deprecated", "$comment"),
+        *("readOnly", "writeOnly", "$schema", "$id", "$anchor", "$defs", "definitions"),
+    }
+)
+"""Keywords that exclude no value. `nullable` may add one."""
+
 FORMATS = (
     "date-time",
     "time",
@@ -66,17 +74,20 @@ def unenforceable(schema: Mapping[str, Any]) -> set[str]:
     return words
 
 
-def _numbers(value: Any) -> Iterator[int | float]:
-    """The numbers in the value of a keyword, however deep."""
+def nested(value: Any) -> Iterator[Any]:
+    """A JSON value, and all values in it, however deep."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
-        if _is_number(one):
-            yield one
-        elif isinstance(one, Mapping):
+        yield one
+        if isinstance(one, Mapping):
             waiting += one.values()
         elif isinstance(one, list):
             waiting += one
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    return filter(_is_number, nested(value))
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:

@@ -1,12 +1,10 @@
 """The format of a checkpoint's weights on a device, and whether they fit its memory."""
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from transformers.configuration_utils import PreTrainedConfig
 from transformers.integrations.hub_kernels import get_kernel
 from transformers.models.auto.modeling_auto import AutoModelForCausalLM
@@ -157,7 +155,7 @@ def _widened_size(model: Any, device: torch.device, options: Options) -> int | N
     embedding = model.get_input_embeddings().weight.numel()
     # The output layer is a matrix of its own, also if it is stored as the embedding.
     wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
-    twice = sum(map(Tensor.numel, _experts(model))) if are_computed_at_once(model.config) else 0
+    twice = _expert_values(model) if are_computed_at_once(model.config) else 0
     size = wide * torch.float32.itemsize + (embedding + twice) * stored
     return size if size <= min(LARGE_ON_CPU, free_memory(device) or LARGE_ON_CPU) else None
 
@@ -176,15 +174,17 @@ def _meta_model(config: PreTrainedConfig) -> Any:
 
 
 def _size(model: Any, width: int, packed: bool) -> int:
-    experts = sum(parameter.numel() for parameter in _experts(model)) if packed else 0
-    others = sum(parameter.numel() for parameter in model.parameters()) - experts
-    return int(experts * _MXFP4_BYTES + others * width)
+    experts = _expert_values(model) if packed else 0
+    return int(experts * _MXFP4_BYTES + (model.num_parameters() - experts) * width)
 
 
-def _experts(model: Any) -> Iterator[torch.nn.Parameter]:
-    for name, parameter in model.named_parameters():
-        if ".experts." in name and name.endswith("_proj"):
-            yield parameter
+def _expert_values(model: Any) -> int:
+    """The number of values in the matrices of the experts."""
+    return sum(
+        parameter.numel()
+        for name, parameter in model.named_parameters()
+        if ".experts." in name and name.endswith("_proj")
+    )
 
 
 def has_packed_experts(model: Any) -> bool:
