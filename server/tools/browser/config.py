@@ -9,6 +9,7 @@ from typing import Any
 
 from server.errors import InvalidRequest
 from server.tools.browser.search.base import Location
+from server.tools.fetch.urls import ascii_host
 
 MOST_DOMAINS = 100
 MOST_RESULTS = 25
@@ -146,8 +147,8 @@ def _domain(value: Any, name: str, param: str) -> str:
     if isinstance(value, str) and 0 < len(value) <= _MOST_DOMAIN:
         text = value.strip().lower().removeprefix("*.").strip(".")
         try:
-            text = text if text.isascii() else text.encode("idna").decode("ascii")
-        except UnicodeError:
+            text = ascii_host(text)
+        except ValueError:
             text = ""
         if text and all(
             part.replace("-", "a").replace("_", "a").isalnum() for part in text.split(".")

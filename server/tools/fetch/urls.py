@@ -37,9 +37,10 @@ def parse_domains(texts: Iterable[str]) -> tuple[AllowedDomain, ...]:
 
 def _domain(text: str) -> AllowedDomain:
     name, colon, port = text.strip().lower().partition(":")
-    if not name.strip(".") or (colon and not (port.isdigit() and 0 < int(port) < 65536)):
+    name = ascii_host(name).strip(".")
+    if not name or (colon and not (port.isdigit() and 0 < int(port) < 65536)):
         raise ValueError(f"{text!r} is not a domain or DOMAIN:PORT")
-    return AllowedDomain(name.strip("."), int(port) if colon else None)
+    return AllowedDomain(name, int(port) if colon else None)
 
 
 def is_within(host: str, domain: str) -> bool:
@@ -94,11 +95,26 @@ class FetchPolicy:
 
 
 def hostname(url: str) -> str | None:
-    """The host that a URL names, "" if it names none; None for a text that is no URL."""
+    """The host that a URL names, on the web as it is resolved; "" if it names none.
+
+    None for a text that is no URL.
+    """
     try:
-        return urlsplit(url).hostname or ""
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return ascii_host(host) if parts.scheme in _DEFAULT_PORTS else host
     except ValueError:
         return None
+
+
+def ascii_host(name: str) -> str:
+    """A host name as it is resolved: in ASCII. Raises ValueError for what cannot be a name."""
+    if name.isascii():
+        return name
+    try:
+        return host_of(httpx.URL(scheme="http", host=name))
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{name!r} is no host name") from error
 
 
 def host_of(url: httpx.URL) -> str:

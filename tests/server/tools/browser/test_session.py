@@ -385,6 +385,17 @@ async def test_filters_apply_to_results_and_to_opened_pages(world: World) -> Non
     assert (await run(blocking, "open", id=world.url("/"))).failed
 
 
+@pytest.mark.parametrize("host", ["blocked。example", "www.bücher.example", "straße.example"])
+async def test_filters_apply_to_any_spelling_of_a_domain(world: World, host: str) -> None:
+    url = f"http://{host}:{world.port}/"
+    assert not (await run(world.session(), "open", id=url)).failed
+    domains = ["blocked.example", "bücher.example", "straße.example"]
+    blocking = world.session(filters={"blocked_domains": domains})
+    assert (await run(blocking, "open", id=url)).text.endswith("the domain is not allowed")
+    allowing = world.session(filters={"allowed_domains": domains})
+    assert not (await run(allowing, "open", id=url)).failed
+
+
 async def test_filters_apply_to_the_target_of_a_redirect(world: World) -> None:
     world.pages["/r"] = answer(status=302, Location=f"http://blocked.example:{world.port}/")
     assert not (await run(world.session(), "open", id=world.url("/r"))).failed
@@ -567,9 +578,8 @@ async def test_find_results_on_a_search_page_are_cited_by_the_result_at_the_line
 async def with_old_pages(world: World, session: BrowserSession) -> BrowserSession:
     """The session of the next turn, which has not got the texts of the pages so far."""
     world.pages["/long"] = answer("<p>words</p>" * 100_000)
-    await run(session, "open", id=world.url("/long"))
-    later = world.session(json.loads(json.dumps(session.state)))
-    return later
+    assert not (await run(session, "open", id=world.url("/long"))).failed
+    return world.session(json.loads(json.dumps(session.state)))
 
 
 async def test_a_link_of_an_older_page_is_opened(world: World) -> None:

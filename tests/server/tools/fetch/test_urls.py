@@ -10,22 +10,41 @@ from server.tools.fetch.urls import (
     MOST_URL_CHARACTERS,
     AllowedDomain,
     FetchPolicy,
+    hostname,
     is_within,
     parse_domains,
 )
 
 
 def test_domains_may_name_a_port() -> None:
-    assert parse_domains(["Corp.Example", ".wiki.example:8080"]) == (
+    assert parse_domains(["Corp.Example", ".wiki.example:8080", "Bücher.example"]) == (
         AllowedDomain("corp.example"),
         AllowedDomain("wiki.example", 8080),
+        AllowedDomain("xn--bcher-kva.example"),
     )
 
 
-@pytest.mark.parametrize("text", ["", ":80", "a:", "a:x", "a:0", "a:70000", "."])
+@pytest.mark.parametrize("text", ["", ":80", "a:", "a:x", "a:0", "a:70000", ".", "ü" * 64])
 def test_other_texts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="not a domain"):
+    with pytest.raises(ValueError, match=r"not a domain|no host name"):
         parse_domains([text])
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://A.example:8080/b", "a.example"),
+        ("http://a。b．example/", "a.b.example"),
+        ("http://bücher.example/", "xn--bcher-kva.example"),
+        ("http://straße.example/", "xn--strae-oqa.example"),
+        ("http://ａ.example/", None),
+        ("http://[x", None),
+        ("https:///x", ""),
+        ("file-search://bücher/x", "bücher"),
+    ],
+)
+def test_the_host_of_a_url_is_the_one_that_is_resolved(url: str, host: str | None) -> None:
+    assert hostname(url) == host
 
 
 @pytest.mark.parametrize(
