@@ -103,15 +103,6 @@ def test_every_option_is_a_flag(served: list[Settings]) -> None:
     )
 
 
-def test_a_flag_wins_over_the_variable(
-    served: list[Settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GPT_OSS_PORT", "1")
-    monkeypatch.setenv("GPT_OSS_HOST", "::1")
-    assert main(["serve", "--port", "2"]) == 0
-    assert (served[0].port, served[0].host) == (2, "::1")
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [

@@ -115,12 +115,6 @@ async def test_who_may_go_on_is_read(start_engine: StartEngine) -> None:
     assert watched.took
 
 
-@pytest.mark.parametrize("path", ["/health", "/version"])
-async def test_load_balancers_need_no_key(start_engine: StartEngine, path: str) -> None:
-    async with client(create_app(Settings(**OPTIONS), await start_engine(ANSWER))) as http:
-        assert (await http.get(path)).status_code == 200
-
-
 async def test_keys_are_read_once() -> None:
     """A server may have thousands of them."""
     routes = [Route("/x", lambda _: Response())]

@@ -36,9 +36,9 @@ async def test_an_api_error_has_its_status_and_body() -> None:
     assert (answer.status_code, answer.json()) == (404, error.body())
 
 
-async def test_an_unknown_url_is_named() -> None:
+async def test_an_unknown_url_is_named_without_its_query() -> None:
     async with client() as http:
-        answer = await http.get("/y")
+        answer = await http.get("/y?key=secret")
     assert answer.status_code == 404
     assert error_of(answer) == {
         "message": "Invalid URL (GET /y)",

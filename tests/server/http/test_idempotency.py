@@ -131,11 +131,6 @@ async def test_a_key_with_another_body_is_refused() -> None:
     assert server.calls == 1
 
 
-async def test_a_key_has_a_limit() -> None:
-    answer = await Counting().post(key="k" * 256)
-    assert answer.status_code == 400
-
-
 @pytest.mark.parametrize(
     ("status", "calls"), [(400, 1), (404, 1), (401, 2), (429, 2), (500, 2), (503, 2)]
 )

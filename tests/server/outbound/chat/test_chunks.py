@@ -13,7 +13,7 @@ from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.tokenizer import encode
 from server.errors import ServerFailed
-from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
     MessageClosed,
@@ -25,22 +25,13 @@ from server.generation.turn_events import (
 from server.outbound.chat.chunks import ChatOutbound, ChatRenderOptions
 from server.outbound.chat.fields import chunk_fields, encoder, usage_chunk
 from server.outbound.chat.fold import fold
+from tests.server.outbound.responses.test_events import ANALYSIS, CALL, FINAL, PLAN, PREAMBLE
 
-TOOLS = (
-    DeclaredTool("functions.f", "f"),
-    DeclaredTool("functions.mail__send", "send", namespace="mail"),
-    DeclaredTool("functions.sql", "sql", "custom"),
-)
-PLAN = TurnPlan(Conversation(()), tools=TOOLS)
 KIND = "chat.completion.chunk"
 SHARED = chunk_fields(
     KIND, "chatcmpl_1", created=1, model="m", include_usage=False, service_tier="default"
 )
 USAGE = Usage(input=10, cached=4, output=6, reasoning=2)
-ANALYSIS = Header(Channel.ANALYSIS)
-FINAL = Header(Channel.FINAL)
-PREAMBLE = Header(Channel.COMMENTARY)
-CALL = Header(Channel.COMMENTARY, "functions.f", "json")
 SQL = Header(Channel.COMMENTARY, "functions.sql")
 
 

@@ -20,7 +20,8 @@ from server.outbound.chat.legacy_completions import LegacyCompletionOutbound
 from server.outbound.hosted_usage import server_tool_use
 from server.outbound.usage import usage_object
 from server.tools.base import ToolCall, ToolDeclaration, ToolProgress, ToolResult
-from tests.server.outbound.chat.test_chunks import ANALYSIS, CALL, FINAL, SHARED, message
+from tests.server.outbound.chat.test_chunks import SHARED, message
+from tests.server.outbound.responses.test_events import ANALYSIS, CALL, FINAL
 from tests.server.tools.hosted import PYTHON, SEARCH, declared, plan
 
 FUNCTION = DeclaredTool("functions.f", "f")

@@ -2,38 +2,22 @@
 
 from collections import defaultdict
 from itertools import cycle
-from typing import Any, get_args
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import Response, ResponseStreamEvent
-from pydantic import TypeAdapter
+from openai.types.responses import Response
 
 from adapters.base import GenerationChunk
-from harmony.messages import Channel, Conversation
+from harmony.messages import Channel
 from harmony.parser import Parser
 from harmony.tokenizer import encode_with_control
 from server.errors import ServerFailed
-from server.generation.plan import DeclaredTool, TurnPlan
 from server.generation.turn_events import SummaryWritten, TurnReader
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
+from tests.server.outbound.responses.test_events import CREATED, EVENT_TYPES, PLAN
 
-PLAN = TurnPlan(
-    Conversation(()),
-    tools=(DeclaredTool("functions.f", "f"), DeclaredTool("functions.sql", "sql", "custom")),
-)
-CREATED: dict[str, Any] = {
-    "id": "resp_1",
-    "object": "response",
-    "created_at": 1,
-    "status": "in_progress",
-    "model": "m",
-    "output": [],
-    "tools": [],
-    "tool_choice": "auto",
-    "parallel_tool_calls": True,
-}
 PIECES = [
     *("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|call|>"),
     *("<|return|>", "assistant", "analysis", "commentary", "final", "json", "user", " "),
@@ -42,10 +26,6 @@ PIECES = [
     "<|channel|>analysis<|message|>",
     "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>",
 ]
-EVENT_TYPES = {
-    get_args(model.model_fields["type"].annotation)[0]: TypeAdapter(model)
-    for model in get_args(get_args(ResponseStreamEvent)[0])
-}
 
 
 def text_of(item: dict[str, Any]) -> str:
