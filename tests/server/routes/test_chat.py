@@ -367,15 +367,15 @@ async def test_token_ids_are_returned_on_request(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         whole = completion(await app.post(PATH, body))
         *_, last = chunks(await app.post(PATH, body | {"stream": True}))
-    for emitted in (whole, last):
-        assert decode(emitted["prompt_token_ids"]) == app.prompts[0]
-        assert decode(emitted["choices"][0]["token_ids"]) == ANSWER
+    for each in (whole, last):
+        assert decode(each["prompt_token_ids"]) == app.prompts[0]
+        assert decode(each["choices"][0]["token_ids"]) == ANSWER
 
 
 async def test_token_ids_are_refused_if_reasoning_is_hidden(open_app: Any) -> None:
     async with open_app(ANSWER, raw_reasoning="hide") as app:
-        emitted = error(await app.post(PATH, request(return_token_ids=True)), 400)
-    assert emitted["param"] == "return_token_ids"
+        refusal = error(await app.post(PATH, request(return_token_ids=True)), 400)
+    assert refusal["param"] == "return_token_ids"
 
 
 async def test_several_choices_are_one_completion(open_app: Any) -> None:
@@ -385,8 +385,8 @@ async def test_several_choices_are_one_completion(open_app: Any) -> None:
         await app.until_idle()
     assert [each["index"] for each in body["choices"]] == [0, 1, 2]
     assert {each["message"]["content"] for each in body["choices"]} == {"Hello, you!"}
-    usage, completion_text = body["usage"], len(encode_with_control(ANSWER))
-    assert usage["completion_tokens"] == 3 * completion_text
+    usage, length = body["usage"], len(encode_with_control(ANSWER))
+    assert usage["completion_tokens"] == 3 * length
     assert usage["prompt_tokens"] == len(app.backend.requests[0].prompt_token_ids)
     assert [request.seed for request in app.backend.requests[:3]] == [5, 6, 7]
     starts = [c["choices"][0] for c in emitted if "role" in c["choices"][0]["delta"]]
@@ -416,9 +416,9 @@ async def test_more_samples_than_slots_exist_are_a_client_error(
 @pytest.mark.parametrize("n", [1, 2])
 async def test_an_error_before_the_answer_has_a_status(open_app: Any, n: int) -> None:
     async with open_app({"completion": ANSWER, "prompt_contains": "other"}) as app:
-        emitted = error(await app.post(PATH, request(n=n)), 500)
+        refusal = error(await app.post(PATH, request(n=n)), 500)
         await app.until_idle()
-    assert "no matching line" in emitted["message"]
+    assert "no matching line" in refusal["message"]
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -435,8 +435,8 @@ async def test_an_answer_that_the_server_ends_is_an_error(open_app: Any, n: int)
         asking = asyncio.ensure_future(app.post(PATH, request(n=n)))
         await app.backend.until_running(n)
         await app.app.state.context.gateway.runs.close()
-        emitted = error(await asking, 503)
-    assert emitted["code"] == "server_unavailable"
+        refusal = error(await asking, 503)
+    assert refusal["code"] == "server_unavailable"
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -502,16 +502,16 @@ async def test_a_disconnect_frees_the_slots(open_app: Any, n: int) -> None:
 )
 async def test_a_bad_field_is_named(open_app: Any, fields: dict[str, Any], param: str) -> None:
     async with open_app(ANSWER) as app:
-        emitted = error(await app.post(PATH, request(**fields)), 400)
-    assert emitted["param"] == param
-    assert emitted["type"] == "invalid_request_error"
+        refusal = error(await app.post(PATH, request(**fields)), 400)
+    assert refusal["param"] == param
+    assert refusal["type"] == "invalid_request_error"
     assert app.backend.requests == []
 
 
 async def test_a_request_without_messages_is_refused(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
-        emitted = error(await app.post(PATH, request(messages=[])), 400)
-    assert emitted["code"] == "missing_messages"
+        refusal = error(await app.post(PATH, request(messages=[])), 400)
+    assert refusal["code"] == "missing_messages"
 
 
 async def test_a_request_names_its_model(open_app: Any) -> None:
@@ -524,9 +524,9 @@ async def test_a_request_names_its_model(open_app: Any) -> None:
 
 async def asked_of_the_engine(app: Any, **fields: Any) -> dict[str, Any]:
     completion(await app.post(PATH, request(**fields)))
-    with_usage = asdict(app.backend.requests[-1])
-    del with_usage["request_id"]
-    return with_usage
+    sent = asdict(app.backend.requests[-1])
+    del sent["request_id"]
+    return sent
 
 
 SCHEMA = {
@@ -578,8 +578,8 @@ async def test_a_field_changes_the_generation_request(
 ) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app)
-        with_usage = await asked_of_the_engine(app, **fields)
-    assert {name for name in with_usage if with_usage[name] != plain[name]} == changed
+        other = await asked_of_the_engine(app, **fields)
+    assert {name for name in other if other[name] != plain[name]} == changed
 
 
 @pytest.mark.parametrize(
@@ -589,16 +589,16 @@ async def test_a_field_changes_the_generation_request(
 async def test_tool_choice_changes_the_grammar_alone(open_app: Any, choice_of_tools: Any) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app, tools=[TOOL])
-        with_usage = await asked_of_the_engine(app, tools=[TOOL], tool_choice=choice_of_tools)
-    assert {name for name in with_usage if with_usage[name] != plain[name]} == {"grammar"}
+        other = await asked_of_the_engine(app, tools=[TOOL], tool_choice=choice_of_tools)
+    assert {name for name in other if other[name] != plain[name]} == {"grammar"}
 
 
 @pytest.mark.parametrize("call", ["none", {"name": "f"}])
 async def test_function_call_changes_the_grammar_alone(open_app: Any, call: Any) -> None:
     async with open_app(ANSWER) as app:
         plain = await asked_of_the_engine(app, functions=[F])
-        with_usage = await asked_of_the_engine(app, functions=[F], function_call=call)
-    assert {name for name in with_usage if with_usage[name] != plain[name]} == {"grammar"}
+        other = await asked_of_the_engine(app, functions=[F], function_call=call)
+    assert {name for name in other if other[name] != plain[name]} == {"grammar"}
 
 
 @pytest.mark.parametrize(
@@ -659,14 +659,14 @@ async def test_nulls_and_unknown_fields_are_accepted(open_app: Any) -> None:
 async def test_a_prompt_that_is_too_long_names_the_messages(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         messages = [{"role": "user", "content": " word" * 140_000}]
-        emitted = error(await app.post(PATH, request(messages=messages)), 400)
-    assert emitted["code"] == "context_length_exceeded"
-    assert emitted["param"] == "messages"
+        refusal = error(await app.post(PATH, request(messages=messages)), 400)
+    assert refusal["code"] == "context_length_exceeded"
+    assert refusal["param"] == "messages"
 
 
 async def test_unsupported_input_is_refused_if_configured(open_app: Any) -> None:
     image = {"type": "image_url", "image_url": {"url": "x"}}
-    with_usage = request(messages=[{"role": "user", "content": [image]}])
+    body = request(messages=[{"role": "user", "content": [image]}])
     async with open_app(ANSWER, unsupported_input="error") as app:
-        emitted = error(await app.post(PATH, with_usage), 400)
-    assert emitted["param"] == "messages.0.content.0"
+        refusal = error(await app.post(PATH, body), 400)
+    assert refusal["param"] == "messages.0.content.0"

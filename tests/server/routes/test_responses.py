@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,11 +11,7 @@ import pytest
 from fastapi import FastAPI
 from openai.types.responses import Response
 
-from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
-from adapters.scripted import ScriptedBackend
 from harmony.tokenizer import decode, encode, encode_with_control
-from server.app import create_app
-from server.settings import Settings
 
 ANSWER = (
     "<|channel|>analysis<|message|>Greet.<|end|>"
@@ -31,29 +26,23 @@ CALLS = (
 TOOL = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 
 
-class Recorded(ScriptedBackend):
-    """Records the prompts that it receives."""
-
-    prompts: list[str]
-
-    async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        self.prompts.append(decode(request.prompt_token_ids))
-        async for chunk in super().generate(request):
-            yield chunk
-
-
 def line(completion: str, when: str | None = None, **pace: int) -> dict[str, Any]:
     return {"prompt_contains": when, "completion": completion, **pace}
 
 
 class Server:
-    """The application and the requests that its engine received."""
+    """The application, and what clients do with responses."""
 
-    def __init__(self, app: FastAPI, backend: Recorded) -> None:
-        self.app = app
-        self.prompts = backend.prompts
-        transport = httpx.ASGITransport(app)
-        self.client = httpx.AsyncClient(transport=transport, base_url="http://test")
+    def __init__(self, app: Any) -> None:
+        self.app: FastAPI = app.app
+        self.client: httpx.AsyncClient = app.client
+        self._app = app
+
+    @property
+    def prompts(self) -> list[str]:
+        """Those that the engine received."""
+        prompts: list[str] = self._app.prompts
+        return prompts
 
     async def create(self, *, key: str | None = None, **body: Any) -> httpx.Response:
         headers = {"authorization": f"Bearer {key}"} if key else {}
@@ -74,21 +63,11 @@ Serve = Callable[..., AbstractAsyncContextManager[Server]]
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Any:
+def serve(open_app: Any) -> Serve:
     @asynccontextmanager
     async def start(*lines: dict[str, Any], **settings: Any) -> AsyncIterator[Server]:
-        script = tmp_path / "script.jsonl"
-        script.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-        options = {"script": str(script)}
-        backend = Recorded(BackendConfig(None, options, encode_with_control, decode, list))
-        backend.prompts = []
-        await backend.start()
-        app = create_app(Settings(backend="scripted", script=str(script), **settings), backend)
-        server = Server(app, backend)
-        async with server.client:
-            yield server
-        await app.state.context.gateway.runs.close()
-        await backend.stop()
+        async with open_app(*lines, **settings) as app:
+            yield Server(app)
 
     return start
 
@@ -134,13 +113,13 @@ async def test_a_stream_and_an_answer_have_the_same_content(serve: Serve) -> Non
         events = sse((await server.create(stream=True, tools=[TOOL])).text)
         whole = await server.response(tools=[TOOL])
 
-    def output_texts(response: dict[str, Any]) -> Any:
+    def without_ids(response: dict[str, Any]) -> Any:
         return [
             {key: value for key, value in item.items() if key not in ("id", "call_id")}
             for item in response["output"]
         ]
 
-    assert output_texts(events[-1]["response"]) == output_texts(whole)
+    assert without_ids(events[-1]["response"]) == without_ids(whole)
 
 
 async def test_a_tool_round_trip_repeats_the_sampled_tokens(serve: Serve) -> None:
@@ -279,15 +258,15 @@ async def test_what_is_not_stored_cannot_be_found(serve: Serve) -> None:
 
 async def test_a_response_belongs_to_its_key(serve: Serve) -> None:
     async with serve(line(ANSWER), api_key=("one", "two")) as server:
-        new_response = (await server.create(key="one")).json()
-        path, client = f"/v1/responses/{new_response['id']}", server.client
+        created = (await server.create(key="one")).json()
+        path, client = f"/v1/responses/{created['id']}", server.client
         theirs = {"authorization": "Bearer two"}
         ours = {"authorization": "Bearer one"}
         assert (await client.get(path, headers=theirs)).status_code == 404
         assert (await client.delete(path, headers=theirs)).status_code == 404
-        answer = await server.create(key="two", previous_response_id=new_response["id"])
+        answer = await server.create(key="two", previous_response_id=created["id"])
         assert answer.status_code == 400
-        assert (await client.get(path, headers=ours)).json() == new_response
+        assert (await client.get(path, headers=ours)).json() == created
         assert (await client.get(path)).status_code == 401
         assert (await server.create()).status_code == 401
 
@@ -394,13 +373,13 @@ async def test_a_disconnect_frees_the_slot(serve: Serve, stream: bool) -> None:
     async with serve(line(endless, delay_ms=5)) as server:
         gateway = server.app.state.context.gateway
         async with asyncio.timeout(60):
-            received_messages = await disconnect_after_first_output(server.app, stream=stream)
+            received = await disconnect_after_first_output(server.app, stream=stream)
             await gateway.runs.wait()
             await asyncio.sleep(0)
         assert gateway.admission.admitted == 0
-        assert b"response.completed" not in received_messages
+        assert b"response.completed" not in received
         if stream:
-            created = json.loads(received_messages.split(b"\n")[1].removeprefix(b"data: "))
+            created = json.loads(received.split(b"\n")[1].removeprefix(b"data: "))
             stored = (await server.stored(created["response"]["id"])).json()
             assert stored["status"] == "cancelled"
             Response.model_validate(stored)
@@ -408,10 +387,10 @@ async def test_a_disconnect_frees_the_slot(serve: Serve, stream: bool) -> None:
 
 async def test_token_ids_are_returned_on_request(serve: Serve) -> None:
     async with serve(line(ANSWER)) as server:
-        received_messages = await server.response(return_token_ids=True)
+        told = await server.response(return_token_ids=True)
         untold = await server.response()
-    assert decode(received_messages["prompt_token_ids"]) == server.prompts[0]
-    assert decode(received_messages["token_ids"]) == ANSWER
+    assert decode(told["prompt_token_ids"]) == server.prompts[0]
+    assert decode(told["token_ids"]) == ANSWER
     assert not {"prompt_token_ids", "token_ids"} & untold.keys()
 
 

@@ -206,8 +206,7 @@ async def test_a_seal_of_responses_opens_on_chat_and_the_other_way_round(
         back = {"type": "reasoning", "summary": [], "encrypted_content": detail["data"]}
         call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
         output = {"type": "function_call_output", "call_id": "c", "output": "1"}
-        completion_text = [HI, back, call, output]
-        await app.post("/v1/responses", {"input": completion_text, "store": False})
+        await app.post("/v1/responses", {"input": [HI, back, call, output], "store": False})
     assert "A secret plan." in app.prompts[2]
     assert "A secret plan." in app.prompts[3]
 

@@ -394,7 +394,7 @@ async def test_a_response_of_a_stopped_gateway_fails(
 
 
 async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> None:
-    texts_by_key = [
+    texts = [
         {"role": "developer", "content": "Be brief."},
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": "Hello."},
@@ -405,7 +405,7 @@ async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> N
         {"role": "assistant", "content": [{"type": "output_text", "text": "I see."}]},
     ]
     async with open_app(ANSWER) as app:
-        response = await create(app, input=texts_by_key)
+        response = await create(app, input=texts)
         page = (await get(app, f"{response['id']}/input_items", order="asc")).json()
         other = await create(app, input=parts)
         page_of_parts = (await get(app, f"{other['id']}/input_items", order="asc")).json()
@@ -414,7 +414,7 @@ async def test_input_items_are_listed_in_their_full_form(open_app: OpenApp) -> N
     assert page_of_parts["data"][0]["content"][0]["detail"] == "auto"
     assert page_of_parts["data"][1]["content"][0]["annotations"] == []
     assert [item["content"][0]["text"] for item in page["data"]] == [
-        item["content"] for item in texts_by_key
+        item["content"] for item in texts
     ]
 
 
