@@ -6,6 +6,9 @@ import signal
 import sys
 from contextlib import suppress
 
+NOT_STARTED = 127
+"""The exit status of a process that could not become its program."""
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -35,6 +38,15 @@ def end_all(group: int) -> None:
                 with suppress(ProcessLookupError):
                     os.kill(child, signal.SIGKILL)
             os.waitpid(-1, 0)
+
+
+def exit_status(status: int) -> int:
+    """The exit status of a process that has ended; 128 and the signal's number if one ended it.
+
+    status: as `os.wait` returns it.
+    """
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
 
 
 def _children() -> list[int]:

@@ -14,14 +14,16 @@ import threading
 import time
 from contextlib import suppress
 
-from server.tools.process_tree import become_subreaper, end_all, end_with_parent
+from server.tools.process_tree import (
+    NOT_STARTED,
+    become_subreaper,
+    end_all,
+    end_with_parent,
+    exit_status,
+)
 
 GRACE_SECONDS = 0.5
 """How long the program may run on after its input was closed, and again after SIGTERM."""
-
-NOT_STARTED = 127
-"""The exit status where the program could not be started."""
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -69,5 +71,4 @@ def _wait(program: int) -> int:
     while True:
         child, status = os.wait()
         if child == program:
-            code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            return exit_status(status)

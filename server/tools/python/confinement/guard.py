@@ -16,10 +16,13 @@ import signal
 import sys
 from contextlib import suppress
 
-from server.tools.process_tree import become_subreaper, end_all, end_with_parent
-
-NOT_STARTED = 127
-"""The exit status where the program could not be started."""
+from server.tools.process_tree import (
+    NOT_STARTED,
+    become_subreaper,
+    end_all,
+    end_with_parent,
+    exit_status,
+)
 
 
 def main() -> None:
@@ -91,7 +94,6 @@ def _wait(program: int, ended: int) -> int:
                 if child == 0:
                     break
                 if child == program:
-                    code = os.waitstatus_to_exitcode(status)
-                    return code if code >= 0 else 128 - code
+                    return exit_status(status)
         if 0 in ready:
             return 128 + signal.SIGKILL

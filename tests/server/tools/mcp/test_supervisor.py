@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from server.tools.mcp.supervisor import NOT_STARTED
+from server.tools.process_tree import NOT_STARTED
 
 SECONDS = 60.0
 START = "from server.tools.mcp.supervisor import main; main()"

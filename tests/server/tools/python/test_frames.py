@@ -222,9 +222,3 @@ def test_text_within_the_limit_is_decoded_whole(character: str) -> None:
     text = character * (1 << 20)
     size = len(text.encode("utf-8", "backslashreplace"))
     assert Budget(size).take_frame(request(event="text", cell="a", text=text))
-
-
-def test_requests_are_json() -> None:
-    frame = request(cell="a", code="é")
-    assert json.loads(frame[4:]) == {"cell": "a", "code": "é"}
-    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
