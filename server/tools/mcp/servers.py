@@ -53,9 +53,11 @@ _RESERVED = frozenset(
     {
         *("accept", "accept-encoding", "connection", "content-encoding", "content-length"),
         *("content-type", "expect", "host", "keep-alive", "last-event-id", "te", "trailer"),
-        *("mcp-protocol-version", "mcp-session-id", "transfer-encoding", "upgrade"),
+        *("mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"),
+        *("transfer-encoding", "upgrade"),
     }
 )
+_RESERVED_PREFIXES = ("mcp-param-", "proxy-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def check_headers(headers: Mapping[str, str]) -> dict[str, str]:
         low = name.lower()
         if not _HEADER_NAME.fullmatch(name) or low in checked:
             raise ValueError("expected names of headers, each of them once")
-        if low in _RESERVED or low.startswith("proxy-"):
+        if low in _RESERVED or low.startswith(_RESERVED_PREFIXES):
             raise ValueError(f"the header '{low}' cannot be set")
         if not _HEADER_VALUE.fullmatch(value) or len(value) > MAX_HEADER:
             raise ValueError(

@@ -56,6 +56,8 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "an invalid name of a header": ({"headers": {"a b": "c"}}, "headers"),
     "a header twice": ({"headers": {"a": "b", "A": "c"}}, "headers"),
     "a header of the connection": ({"headers": {"Host": "a"}}, "headers"),
+    "a header of the protocol": ({"headers": {"Mcp-Method": "tools/call"}}, "headers"),
+    "a header of arguments": ({"headers": {"Mcp-Param-Region": "a"}}, "headers"),
     "too many headers": ({"headers": {f"a{n}": "b" for n in range(65)}}, "headers"),
     "a long header": ({"headers": {"a": "b" * 9000}}, "headers"),
     "Authorization twice": (
