@@ -68,7 +68,7 @@ class Slots:
         self._lock = threading.Lock()
         self._free = count
         self._waiting: deque[Callable[[], bool]] = deque()
-        """For each that waits what gives it a slot, and tells whether it still is there."""
+        """For each that waits a call that gives it a slot; False if it is gone."""
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of `work`, which runs on a thread once a slot is free.
@@ -76,8 +76,8 @@ class Slots:
         Work that has not begun is dropped if the caller is cancelled.
         """
         await self._take_in_turn()
-        # Whoever gets it gives the slot: the thread, or who finds that none will do the work. A job
-        # stays in the pool's queue even if no thread could be started for it.
+        # The slot is given back once, by who gets the ticket: the thread, or `give_unused` if no
+        # thread does the work. A job stays in the pool's queue even if no thread could be started.
         ticket = threading.Lock()
 
         def give_unused() -> None:
@@ -123,7 +123,7 @@ class Slots:
             raise
 
     def _give(self) -> None:
-        """Give a slot to who waits longest, or to whoever comes. Any thread may call it."""
+        """Give a slot to who waits longest, or keep it for the next. Any thread may call it."""
         with self._lock:
             while self._waiting:
                 if self._waiting.popleft()():
@@ -186,8 +186,8 @@ _computing = {Size.MEDIUM: Slots(2), Size.LARGE: Slots(1)}
 async def run(work: Callable[[], T], size: Size) -> T:
     """The result of `work`, which runs on the event loop if it is small, else on a thread.
 
-    Where `work` waits for something, it has to say so by `waiting`. Work that has not begun
-    is dropped if the caller is cancelled.
+    Where `work` waits for something, it does so inside `waiting`. Work that has not begun is
+    dropped if the caller is cancelled.
     """
     if size is Size.SMALL:
         return work()

@@ -136,11 +136,14 @@ class Chat:
             while self._answer():
                 continue
         except (OpenAIError, httpx.HTTPError) as error:
-            self._write(f"{explained(error, self._options.base_url)}\n", FAILED)
-            del self._messages[start:]
+            self._drop(start, explained(error, self._options.base_url), FAILED)
         except (EOFError, KeyboardInterrupt):
-            self._write("\nstopped\n", DIM)
-            del self._messages[start:]
+            self._drop(start, "stopped", DIM)
+
+    def _drop(self, start: int, reason: str, style: Style) -> None:
+        """Forget the messages from `start` on, and show why, on a line of its own."""
+        self._write(f"\n{reason}\n", style)
+        del self._messages[start:]
 
     def _answer(self) -> bool:
         """Stream one answer. Returns whether it called tools, so that another one must follow."""

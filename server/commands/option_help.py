@@ -93,7 +93,7 @@ class Option:
     default: in the form in which it is typed; None if there is no fixed default. choices: the
     allowed values; empty if any value is allowed. repeatable: whether it may be repeated. kind:
     the type of the value: `N` an integer, `NUMBER` any number, `VALUE` text. size: a default number
-    of bytes as people say it, such as `32 MiB`; "" for other values.
+    of bytes in a larger unit, such as `32 MiB`; "" for other values.
     """
 
     flag: str

@@ -7,7 +7,7 @@ from types import FrameType
 def ignore_hang_up() -> None:
     """Ignore SIGHUP from now on.
 
-    A terminal that closes while the server stops is no wish to end at once.
+    A terminal that closes while the server stops must not end it at once.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -15,8 +15,8 @@ def ignore_hang_up() -> None:
 class StopSignals:
     """Turns SIGTERM and SIGHUP into SIGINT, and notes that they came.
 
-    A second signal of a kind is passed on too, except SIGHUP: a terminal that closes may send it
-    twice, while a second SIGINT or SIGTERM is a wish to end at once.
+    A second signal of a kind is passed on too: it ends the server at once. A second SIGHUP is not,
+    because a terminal that closes may send it twice.
     """
 
     def __init__(self) -> None:

@@ -46,7 +46,7 @@ def check_key(connection: HTTPConnection, digests: frozenset[str]) -> str:
         )
     # Starlette decodes headers as Latin-1; this restores the client's bytes.
     digest = _digest(credentials.encode("latin-1"))
-    # The time of this tells nothing about keys: nobody can choose the digest of a guess.
+    # The time of this lookup reveals no key: nobody can choose the digest of a guess.
     if digest not in digests:
         raise AuthenticationFailed("Incorrect API key provided.")
     return digest[:32]

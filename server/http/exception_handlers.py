@@ -41,7 +41,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _message(request: Request, error: HTTPException, allowed: list[str]) -> str:
-    """What OpenAI's API says where there is no such address, or no such method."""
+    """The message; for an unknown address or method that of OpenAI's API."""
     method, path = request.method, request.url.path
     if error.status_code == 404:
         return f"Invalid URL ({method} {path})"

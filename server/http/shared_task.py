@@ -1,4 +1,4 @@
-"""One task for all requests that want its result at about the same time."""
+"""One task for all requests that need its result at about the same time."""
 
 import asyncio
 import math

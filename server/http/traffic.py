@@ -1,4 +1,4 @@
-"""What the server is asked for: requests that ended, errors, and what is open now."""
+"""The traffic of the server: requests that have ended or were refused, and what is open now."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ class RequestEnded:
 
 
 class TrafficObserver:
-    """Is told of requests, and ignores them. Methods of subclasses do not raise."""
+    """Ignores what it observes. Subclasses count it; their methods do not raise."""
 
     def request_ended(self, request: RequestEnded) -> None:
         """A request has ended."""
@@ -35,10 +35,7 @@ class TrafficObserver:
 
 
 class Traffic:
-    """The streams and WebSockets that are open, and who is told of requests.
-
-    observer: is told of requests.
-    """
+    """The streams and WebSockets that are open, and the observer of requests."""
 
     def __init__(self, observer: TrafficObserver | None = None) -> None:
         self.observer = observer or TrafficObserver()

@@ -23,7 +23,7 @@ class Operation:
     body: the type of the request's JSON, None for none. form: that of the form that uploads a
     file, None where there are no uploads. body_required: False where the body may be missing.
     stream: the type of the events of a stream, where the operation has one. errors: statuses
-    beside those that all such operations have. is_open: whether no key is asked for. has_head:
+    beside those that all such operations have. is_open: whether no key is needed. has_head:
     whether HEAD is served too. unready: the type of a 503 that is no error object.
     """
 

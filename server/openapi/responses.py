@@ -77,7 +77,7 @@ class ReasoningText(TypedDict):
 
 @described
 class OutputMessage(TypedDict):
-    """What the model says to the user."""
+    """What the model writes to the user."""
 
     type: Literal["message"]
     id: str

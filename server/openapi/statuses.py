@@ -11,7 +11,7 @@ ALWAYS = (403, 421, 431, 500, 503)
 """Those that any request may get."""
 
 WITH_KEY = (401,)
-"""Those that a request may get where a key is asked for."""
+"""Those that a request may get where a key is needed."""
 
 WITH_QUERY = (400,)
 """Those that a request with parameters may get."""

@@ -229,7 +229,7 @@ def _references(marker: str) -> Iterator[tuple[int, int | None]]:
 
 
 def _label(url: str) -> str:
-    """What the link says: the host without `www.`, or the name of a document."""
+    """The words of the link: the host without `www.`, or the name of a document."""
     try:
         parts = urlsplit(url)
     except ValueError:

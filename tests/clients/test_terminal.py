@@ -181,6 +181,36 @@ def test_a_server_that_names_no_model_is_an_error(body: bytes) -> None:
         thread.join()
 
 
+def test_the_error_of_an_answer_that_breaks_off_is_a_line_of_its_own() -> None:
+    chunk = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": None}],
+    }
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("content-length", "1000")
+            self.end_headers()
+            self.wfile.write(b"data: %b\n\n" % json.dumps(chunk).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output clean."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        shown, _ = talk(url, "hi", model="m")
+        thread.join()
+    assert f"\nHel\nnothing answers at {url}" in shown
+
+
 def test_no_server_is_an_error() -> None:
     with pytest.raises(openai.APIConnectionError):
         talk("http://127.0.0.1:9/v1", "hi")

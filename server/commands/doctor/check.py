@@ -14,6 +14,8 @@ Status = Literal["ok", "warning", "failed"]
 _NO_GPU = ("cpu", "mps")
 WEIGHTS = {"gpt-oss-20b": 13_800_000_000, "gpt-oss-120b": 65_300_000_000}
 """Bytes of the checkpoints' weights with packed experts."""
+DEQUANTISED = 3.05
+"""How much larger weights are in bfloat16 than packed: 13.8 GB of the 20b become 42."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,11 @@ def plan(settings: Settings, vllm: str | None = None) -> Plan:
     here = settings.backend in ("transformers", "vllm")
     device = settings.backend_options.get("device", "auto")
     on_cpu = (vllm or "").endswith("+cpu") if settings.backend == "vllm" else device in _NO_GPU
-    wants = here and not on_cpu
+    wants_gpu = here and not on_cpu
     weights = _weights(settings)
     large = weights is not None and weights > LARGE_ON_CPU
-    asked = settings.backend == "vllm" or device.startswith("cuda")
-    return Plan(settings.backend, here, wants, wants and (asked or large), weights)
-
-
-DEQUANTISED = 3.05
-"""How much larger weights are in bfloat16 than packed: 13.8 GB of the 20b become 42."""
+    is_named = settings.backend == "vllm" or device.startswith("cuda")
+    return Plan(settings.backend, here, wants_gpu, wants_gpu and (is_named or large), weights)
 
 
 def _weights(settings: Settings) -> int | None:

@@ -16,7 +16,7 @@ _CGROUPS = (
     ("", "memory.max", "memory.current", "inactive_file"),
     ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
-"""Where a container's memory is told: the folder, two files and a name in memory.stat."""
+"""Where a container's memory is shown: the folder, two files and a name in memory.stat."""
 
 
 def check_system() -> Check:

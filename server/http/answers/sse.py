@@ -213,7 +213,7 @@ def stream_batches(events: Batches, encode: Encode) -> Response:
     """
     # The pings of sse-starlette could come within a large event, which is sent in parts.
     response = EventSourceResponse(_write(events, encode), sep="\n", ping=0)
-    # Whether the connection stays open is the HTTP server's to say.
+    # The HTTP server decides whether the connection stays open.
     del response.headers["connection"]
     return response
 

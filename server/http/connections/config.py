@@ -31,7 +31,7 @@ class Config(uvicorn.Config):
             cast(ASGI3Application, app),
             http="server.http.connections.protocol:Protocol",
             ws="server.http.connections.websocket:Socket",
-            # A client that reads nothing sends no pong. `WriteDeadline` says for how long it may.
+            # A client that reads nothing sends no pong. `WriteDeadline` limits for how long it may.
             ws_ping_timeout=None,
             # A message of a few kilobytes could become one of the largest size, at once and on the
             # event loop.

@@ -180,12 +180,11 @@ class ResponsesOutbound:
         if tool is not None and tool.hosted is not None:
             self._open_item = hosted_item(index, tool, self._include)
         else:
-            hide = self._hide_reasoning
             self._open_item = output_item(
                 index,
                 header,
                 tool,
-                hide_reasoning=hide,
+                hide_reasoning=self._hide_reasoning,
                 files=self._files,
                 citations=self._message_citations(),
             )

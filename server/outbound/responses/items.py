@@ -52,7 +52,7 @@ class TextItem:
     Only an answer shows logprobs: they are those of the final channel, as in Chat.
     """
 
-    def __init__(self, index: int, phase: str, files: Sequence[CreatedFile] = ()) -> None:
+    def __init__(self, index: int, phase: str, files: Sequence[CreatedFile]) -> None:
         self.id = new_id("msg")
         self._files = files
         self._index = index
@@ -254,8 +254,8 @@ def output_item(
     tool: DeclaredTool | None,
     *,
     hide_reasoning: bool,
-    files: Sequence[CreatedFile] = (),
-    citations: CitationRewriter | None = None,
+    files: Sequence[CreatedFile],
+    citations: CitationRewriter | None,
 ) -> OutputItem:
     """The item for a message with this header.
 

@@ -47,26 +47,26 @@ class McpItem(HostedItem):
 class UnapprovedItem(McpItem):
     """A call that the client may have to approve first.
 
-    Nothing of it is shown until the tool's first event tells which item it becomes.
+    Nothing of it is shown until the tool's first event, which decides what item it becomes.
     """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._held: list[WireEvent] = []
+        self._withheld: list[WireEvent] = []
 
     def open(self) -> list[WireEvent]:
         """No events yet."""
-        self._held = super().open()
+        self._withheld = super().open()
         return []
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs]) -> list[WireEvent]:
         """No events yet."""
-        self._held += super().delta(text, logprobs)
+        self._withheld += super().delta(text, logprobs)
         return []
 
     def sampled(self) -> list[WireEvent]:
         """No events yet."""
-        self._held += super().sampled()
+        self._withheld += super().sampled()
         return []
 
     def progress(self, fields: Mapping[str, Any]) -> list[WireEvent]:
@@ -82,8 +82,8 @@ class UnapprovedItem(McpItem):
         return [*self._shown(), *super().close(status)]
 
     def _shown(self) -> list[WireEvent]:
-        held, self._held = self._held, []
-        return held
+        withheld, self._withheld = self._withheld, []
+        return withheld
 
 
 def opening_events(index: int, item: Mapping[str, Any]) -> list[WireEvent]:
