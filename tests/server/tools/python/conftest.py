@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from server.tools.python import live
 from server.tools.python import process as process_module
 from server.tools.python.confinement import landlock
 from server.tools.python.confinement.probe import probe
@@ -44,6 +45,12 @@ probed_once = cache(probe)
 @pytest.fixture(autouse=True)
 def remember_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module, "probe", probed_once)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted cells may go on for long: a busy machine ends them late."""
+    monkeypatch.setattr(live, "GRACE_SECONDS", 30.0)
 
 
 class Box:

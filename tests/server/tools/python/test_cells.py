@@ -120,6 +120,7 @@ async def test_nobody_answers_input(sandbox: ProcessSandbox) -> None:
     assert "nobody can type an answer" in text_of(events)
 
 
+@pytest.mark.usefixtures("patience")
 async def test_an_interrupted_cell_leaves_the_state(sandbox: ProcessSandbox) -> None:
     events = await cell(sandbox, "a", "x = 1\nimport time\nwhile True: time.sleep(0.01)", 2)
     assert "KeyboardInterrupt" in text_of(events)
@@ -127,6 +128,7 @@ async def test_an_interrupted_cell_leaves_the_state(sandbox: ProcessSandbox) -> 
     assert text_of(await cell(sandbox, "a", "x")) == "1\n"
 
 
+@pytest.mark.usefixtures("patience")
 async def test_a_cell_whose_time_is_over_at_once_leaves_the_state(sandbox: ProcessSandbox) -> None:
     """The interrupt comes right after the cell, which may not have begun."""
     await cell(sandbox, "a", "x = 1")
@@ -135,11 +137,13 @@ async def test_a_cell_whose_time_is_over_at_once_leaves_the_state(sandbox: Proce
     assert text_of(await cell(sandbox, "a", "x")) == "1\n"
 
 
+@pytest.mark.usefixtures("patience")
 async def test_a_program_of_a_cell_is_interrupted(sandbox: ProcessSandbox) -> None:
     assert (await cell(sandbox, "a", "!sleep 1000", 0.3))[-1] == CellEnd("timeout")
     assert text_of(await cell(sandbox, "a", "1")) == "1\n"
 
 
+@pytest.mark.usefixtures("patience")
 async def test_closing_the_generator_interrupts_the_cell(sandbox: ProcessSandbox) -> None:
     events = sandbox.run("a", "x = 1\nprint('on')\nwhile True: pass", 60)
     await anext(events)

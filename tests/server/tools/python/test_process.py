@@ -359,6 +359,7 @@ def test_the_servers_event_loop_runs_sessions(root: Path) -> None:
     ]
 
 
+@pytest.mark.usefixtures("patience")
 @pytest.mark.skipif(landlock.version() < 1, reason="the kernel has no Landlock")
 async def test_kernels_that_cannot_scope_signals_are_enough(
     root: Path, monkeypatch: pytest.MonkeyPatch
