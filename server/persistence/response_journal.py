@@ -180,11 +180,8 @@ class _Recording:
                 self._start_appending(show)
         log.events += events
         if not self._store_first:
-            # All events before these were shown.
-            shown = events[:-1] if is_last else events
-            log.shown += len(shown)
-            show(shown)
-        return is_last or len(log.events) - log.stored > MOST_WAITING
+            log.show_to(len(log.events) - is_last, show)
+        return is_last or log.waiting > MOST_WAITING
 
     async def catch_up(self, events: Sequence[WireEvent], show: Show) -> None:
         """Wait until few events wait for the store, or after the terminal one, until it is stored.

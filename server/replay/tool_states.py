@@ -9,12 +9,10 @@ from collections.abc import Iterable
 
 from cachetools import TTLCache
 
-from server.store.items import ToolState
+from server.store.items import NO_STATE, ToolState
 
 CAPACITY = 64_000_000
 SECONDS = 3600.0
-
-NO_STATE: ToolState = {}
 
 
 class RecalledStates:

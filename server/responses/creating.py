@@ -92,20 +92,17 @@ async def create(
     outbound = _outbound(context, owner, request, response, plan, compiled)
     started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
-    journal = ResponseJournal(
-        context.store,
-        started,
-        ended,
-        store_first=background,
-        retry=context.retry,
-    )
-    journal_if_stored = journal if response["store"] else None
+    journal = None
+    if response["store"]:
+        journal = ResponseJournal(
+            context.store, started, ended, store_first=background, retry=context.retry
+        )
     if generate:
         spec = AnswerSpec(
             plan,
             outbound,
-            response["id"],
-            journal=journal_if_stored,
+            response_id,
+            journal=journal,
             background=background,
             sessions=sessions,
             last_events=_remembering(context, owner, response_id, outbound, sessions),
@@ -114,8 +111,8 @@ async def create(
         )
         run = await context.gateway.start(spec)
     else:
-        await compiled.close(response["id"])
-        run = await context.gateway.start_empty(outbound, response["id"], journal=journal_if_stored)
+        await compiled.close(response_id)
+        run = await context.gateway.start_empty(outbound, response_id, journal=journal)
     return StartedResponse(response, run, started, ended)
 
 

@@ -42,7 +42,7 @@ def response_object(
         "output": [],
         "tools": _echoed_tools(request.tools, compiled.tools),
         "tool_choice": compiled.tool_choice.echo,
-        "parallel_tool_calls": _value_or(request.parallel_tool_calls, True),
+        "parallel_tool_calls": request.parallel_tool_calls is not False,
         "max_tool_calls": request.max_tool_calls,
         "text": _text(request, compiled.answer_format),
         "reasoning": _reasoning(request, compiled),
@@ -54,7 +54,7 @@ def response_object(
         "max_output_tokens": request.max_output_tokens,
         "truncation": request.truncation or "disabled",
         "usage": None,
-        "store": _value_or(request.store, True),
+        "store": request.store is not False,
         "background": bool(request.background),
         "service_tier": effective_tier(request.priority, request.service_tier),
         "metadata": request.metadata or {},
@@ -68,10 +68,6 @@ def response_object(
     if compiled.tools.unserved_kinds:
         response[UNSERVED_TOOLS_FIELD] = list(compiled.tools.unserved_kinds)
     return response
-
-
-def _value_or(value: bool | None, default: bool) -> bool:
-    return default if value is None else value
 
 
 def _echoed_tools(tools: Any, read: Tools) -> list[dict[str, Any]]:
@@ -89,15 +85,12 @@ def _flat(tool: dict[str, Any]) -> dict[str, Any]:
             return {**tool.get("function", tool), "type": "function"}
         case "custom":
             own = {**tool.get("custom", tool), "type": "custom"}
-            form = own.get("format")
-            return own if not form else own | {"format": _flat_grammar(form)}
+            if form := own.get("format"):
+                own["format"] = {**form.get("grammar", form), "type": form["type"]}
+            return own
         case "namespace":
             return {**tool, "tools": [*map(_flat, tool["tools"])]}
     return tool
-
-
-def _flat_grammar(form: dict[str, Any]) -> dict[str, Any]:
-    return {**form.get("grammar", form), "type": form["type"]}
 
 
 def _text(request: CreateResponse, answer_format: AnswerFormat | None) -> dict[str, Any]:

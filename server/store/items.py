@@ -11,6 +11,8 @@ Item = dict[str, Any]
 ToolState = Mapping[str, Mapping[str, Any]]
 """The state of hosted tools after an answer, by the tool's name; JSON."""
 
+NO_STATE: ToolState = {}
+
 SampledMessages = tuple[Message, ...]
 """The messages of a turn up to and including a call: those that the model sampled, and the results
 of the calls that the server ran."""

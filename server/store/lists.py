@@ -99,10 +99,7 @@ async def page_of(entries: Sequence[tuple[float, ListEntry]], query: ListQuery) 
     entries: each with its time of creation, which may be equal for several. Their first items may
     be large; those of the page are not.
     """
-    ordered = sorted(
-        entries,
-        key=lambda each: (each[0], each[1].object["id"]),
-    )
+    ordered = sorted(entries, key=lambda each: (each[0], each[1].object["id"]))
     page = page_in_memory([entry for _, entry in ordered], query, lambda each: each.object["id"])
     size = threads.size_of([entry.first_item for entry in page.entries])
 

@@ -12,13 +12,12 @@ from server.store.chat_completions.base import ChatCompletionStore
 from server.store.containers.base import ContainerStore
 from server.store.conversations.base import ConversationStore
 from server.store.files.base import FileStore
-from server.store.items import Item, StoredItem, ToolState
+from server.store.items import NO_STATE, Item, StoredItem, ToolState
 from server.store.lists import ListPage, ListQuery, Page
 
 Event = dict[str, Any]
 
 NO_MESSAGES: Mapping[str, Message] = {}
-NO_STATE: ToolState = {}
 
 UNFINISHED = frozenset({"queued", "in_progress"})
 """The statuses of a response that is being made."""

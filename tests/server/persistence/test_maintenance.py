@@ -53,6 +53,31 @@ class Flaky(MemoryStore):
         raise self.failure
 
 
+class CountingHeartbeats(MemoryStore):
+    """A store that counts heartbeats."""
+
+    heartbeats = 0
+
+    async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
+        self.heartbeats += 1
+        return await super().heartbeat(running)
+
+
+class Orphans(MemoryStore):
+    """A store in which all runs are those of a gateway that has ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun: list[str] = []
+
+    async def begin(self, stored: StoredResponse) -> None:
+        await super().begin(stored)
+        self._begun.append(stored.id)
+
+    async def take_over_from_ended(self) -> Sequence[str]:
+        return self._begun
+
+
 class Shared(MemoryStore):
     """A store that may be unavailable. It records whether runs were taken over, and which not."""
 
@@ -130,18 +155,12 @@ async def test_a_gateway_without_runs_does_not_check_for_cancellations() -> None
             waited.set()
             await super().wait(at_most)
 
-    class Counting(MemoryStore):
-        heartbeats = 0
-
-        async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-            self.heartbeats += 1
-            return await super().heartbeat(running)
-
+    class Listened(CountingHeartbeats):
         @contextmanager
         def listen(self, topic: str) -> Iterator[ChangeSignal]:
             yield RecordingSignal(None)
 
-    store, runs = Counting(), Runs()
+    store, runs = Listened(), Runs()
     async with Maintenance(store, runs, 60.0).running():
         for _ in range(10):
             await store.cancel("another's")
@@ -154,14 +173,7 @@ async def test_a_gateway_without_runs_does_not_check_for_cancellations() -> None
 
 
 async def test_a_check_for_cancellations_does_not_write() -> None:
-    class Counting(MemoryStore):
-        heartbeats = 0
-
-        async def heartbeat(self, running: Collection[str]) -> frozenset[str]:
-            self.heartbeats += 1
-            return await super().heartbeat(running)
-
-    store, runs = Counting(), Runs()
+    store, runs = CountingHeartbeats(), Runs()
     async with Maintenance(store, runs, 60.0).running():
         for name in ("one", "two", "three"):
             journal = ResponseJournal(store, running(name), ended)
@@ -174,11 +186,7 @@ async def test_a_check_for_cancellations_does_not_write() -> None:
 
 
 async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -> None:
-    class WithOrphan(MemoryStore):
-        async def take_over_from_ended(self) -> Sequence[str]:
-            return ["one"]
-
-    store = WithOrphan()
+    store = Orphans()
     await store.begin(running("one"))
     await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
     response = await store.show("a", "one")
@@ -190,10 +198,6 @@ async def test_runs_of_an_ended_gateway_fail(caplog: pytest.LogCaptureFixture) -
 async def test_a_long_run_of_an_ended_gateway_is_ended_on_a_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    class WithOrphan(MemoryStore):
-        async def take_over_from_ended(self) -> Sequence[str]:
-            return ["one"]
-
     done_by: list[int] = []
 
     def watched(started: dict[str, Any], events: Sequence[Any]) -> list[Any]:
@@ -201,7 +205,7 @@ async def test_a_long_run_of_an_ended_gateway_is_ended_on_a_thread(
         return end_interrupted(started, events)
 
     monkeypatch.setattr(maintenance, "end_interrupted", watched)
-    store = WithOrphan()
+    store = Orphans()
     response = running("one").response
     created = {"type": "response.created", "response": response, "sequence_number": 0}
     await store.begin(running("one"))
@@ -212,16 +216,13 @@ async def test_a_long_run_of_an_ended_gateway_is_ended_on_a_thread(
 
 
 async def test_a_run_that_cannot_be_ended_does_not_keep_others() -> None:
-    class WithOrphans(MemoryStore):
-        async def take_over_from_ended(self) -> Sequence[str]:
-            return ["one", "two"]
-
+    class Damaged(Orphans):
         async def taken_over(self, response_id: str) -> StoredResponse:
             if response_id == "one":
                 raise ValueError("its row is damaged")
             return await super().taken_over(response_id)
 
-    store = WithOrphans()
+    store = Damaged()
     for name in ("one", "two"):
         await store.begin(running(name))
     await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
