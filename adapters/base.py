@@ -18,7 +18,7 @@ VOCAB_SIZE = 201_088
 LEAST_LOGPROB = -9999.0
 """Replaces missing and lower logprobs, and -inf, which JSON does not have; as in vLLM's servers."""
 
-Progress = Callable[[str, float], object]
+Progress = Callable[[str, float], None]
 """Gets the name of a stage, and the completed fraction of it in [0, 1]."""
 
 _SEED_LIMIT = 1 << 63

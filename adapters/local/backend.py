@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
-from functools import partial
 
 from adapters.base import (
     FEATURES,
@@ -65,7 +64,9 @@ class LocalBackend:
         release_freed()  # what loading needed
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
-        progress = partial(loop.call_soon_threadsafe, self._config.progress)
+        def progress(stage: str, done: float) -> None:
+            loop.call_soon_threadsafe(self._config.progress, stage, done)
+
         download(name, progress)
         model = load(name, self._options, progress)
         progress("warming up", 0.0)

@@ -7,7 +7,6 @@ import re
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing import resource_tracker
 
 from vllm import SamplingParams, envs
@@ -93,8 +92,11 @@ class VLLMBackend:
         name = self._config.model
         if name is None:
             raise BackendFailed("the vllm backend needs a model")
-        loop = asyncio.get_running_loop()
-        progress = partial(loop.call_soon_threadsafe, self._config.progress)
+        loop, report = asyncio.get_running_loop(), self._config.progress
+
+        def progress(stage: str, done: float) -> None:
+            loop.call_soon_threadsafe(report, stage, done)
+
         self._engine = engine = await run_in_daemon_thread(lambda: self._load(name, progress))
         deliver_directly(engine)
         if engine.log_stats:

@@ -19,7 +19,6 @@ import pytest_asyncio
 from adapters.base import (
     Backend,
     BackendConfig,
-    GenerationChunk,
     GenerationRequest,
     SamplingParams,
     SamplingPhase,
@@ -39,6 +38,7 @@ from server.generation.turn_events import CallEnded, MessageClosed
 from server.tools.base import Citation, ToolContext
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from tests.adapters import llama_cpp_process
+from tests.adapters.sampling import run, tokens
 from tests.adapters.vllm_process import ENGINE_ARGUMENTS, serving
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
@@ -120,14 +120,6 @@ async def fresh(name: str, config: BackendConfig) -> AsyncIterator[Backend]:
 def ask(prompt: str = PROMPT, max_tokens: int = 8, **fields: Any) -> GenerationRequest:
     ids = tuple(encode_with_control(prompt))
     return GenerationRequest("r", ids, max_tokens, STOP_TOKENS, **({"sampling": GO_ON} | fields))
-
-
-async def run(backend: Backend, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in backend.generate(request)]
-
-
-def tokens(chunks: list[GenerationChunk]) -> list[int]:
-    return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
 async def test_the_info_describes_the_engine(backend: Backend, name: str) -> None:

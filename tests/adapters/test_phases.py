@@ -18,6 +18,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, Unsupported
 from adapters.phases import PhaseTracker, split_by_phase
+from tests.adapters.sampling import tokens
 
 HOT = SamplingParams(temperature=2.0)
 BASE = SamplingParams(temperature=1.0)
@@ -76,10 +77,6 @@ def ask(max_tokens: int = 20, **fields: Any) -> GenerationRequest:
 
 async def sample(engine: Engine, request: GenerationRequest) -> list[GenerationChunk]:
     return [chunk async for chunk in split_by_phase(engine, request, "fake")]
-
-
-def tokens(chunks: list[GenerationChunk]) -> list[int]:
-    return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
 def test_the_last_tokens_decide_which_phase_is_active() -> None:

@@ -23,6 +23,7 @@ from adapters.errors import (
     Unsupported,
 )
 from adapters.pool import Pause, Pool
+from tests.adapters.sampling import run
 from tests.waiting import until
 
 OFTEN = 0.001
@@ -125,10 +126,6 @@ def ask(request_id: str = "r", affinity: str | None = None, **fields: Any) -> Ge
     return GenerationRequest(request_id, (1,), 5, frozenset({1}), affinity=affinity, **fields)
 
 
-async def sample(pool: Pool, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in pool.generate(request)]
-
-
 async def open_circuit(pool: Pool, engine: Engine) -> None:
     """Let the engine fail three requests in a row."""
     engine.fault = BackendFailed("500")
@@ -158,7 +155,7 @@ async def test_it_starts_with_the_engines_that_are_there_and_takes_in_the_others
         await pool.probe()
         await pool.probe()
         assert late.starts == 2
-        await asyncio.gather(*(sample(pool, ask(str(n))) for n in range(20)))
+        await asyncio.gather(*(run(pool, ask(str(n))) for n in range(20)))
         assert late.asked
 
 
@@ -245,7 +242,7 @@ async def test_a_mismatch_while_an_engine_describes_itself_is_not_forgotten() ->
             await super().start()
             if self.fault is not None:
                 with pytest.raises(Mismatch):
-                    await sample(pool, ask())
+                    await run(pool, ask())
                 self.fault = None
 
     engine = Changing()
@@ -296,7 +293,7 @@ async def test_stopping_stops_every_engine_and_refuses_what_comes_then() -> None
     await pool.stop()
     assert [engine.stops for engine in engines] == [1, 1]
     with pytest.raises(BackendFailed, match="is not running"):
-        await sample(pool, ask())
+        await run(pool, ask())
     with pytest.raises(BackendFailed):
         await pool.check()
 
@@ -320,7 +317,7 @@ async def test_a_conversation_returns_to_its_engine() -> None:
     engines = [Engine(), Engine(), Engine()]
     async with pooled(*engines) as pool:
         for turn in range(9):
-            await sample(pool, ask(str(turn), "conversation"))
+            await run(pool, ask(str(turn), "conversation"))
     assert sorted(len(engine.asked) for engine in engines) == [0, 0, 9]
 
 
@@ -329,8 +326,8 @@ async def test_two_gateways_send_a_conversation_to_the_same_engine() -> None:
     async with pooled(*engines) as one, pooled(*engines) as other:
         for name in "pqrstuvwxyz":
             asked = [len(engine.asked) for engine in engines]
-            await sample(one, ask(affinity=name))
-            await sample(other, ask(affinity=name))
+            await run(one, ask(affinity=name))
+            await run(other, ask(affinity=name))
             grown = [
                 len(engine.asked) - before for engine, before in zip(engines, asked, strict=True)
             ]
@@ -341,7 +338,7 @@ async def test_conversations_are_spread() -> None:
     engines = [Engine(), Engine()]
     async with pooled(*engines) as pool:
         for number in range(64):
-            await sample(pool, ask(affinity=str(number)))
+            await run(pool, ask(affinity=str(number)))
     assert min(len(engine.asked) for engine in engines) > 16
 
 
@@ -349,12 +346,12 @@ async def test_when_an_engine_goes_only_its_conversations_move() -> None:
     engines = [Engine(), Engine(), Engine()]
     async with pooled(*engines) as pool:
         for name in map(str, range(30)):
-            await sample(pool, ask(name, name))
+            await run(pool, ask(name, name))
         before = [set(engine.asked) for engine in engines]
         engines[0].ill = BackendFailed("gone")
         await pool.probe()
         for name in map(str, range(30)):
-            await sample(pool, ask(name, name))
+            await run(pool, ask(name, name))
     assert before[1] <= set(engines[1].asked[len(before[1]) :])
     assert before[2] <= set(engines[2].asked[len(before[2]) :])
 
@@ -364,7 +361,7 @@ async def test_without_affinity_the_least_busy_engine_is_taken() -> None:
     for engine in engines:
         engine.gate.clear()
     async with pooled(*engines) as pool:
-        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(12)]
+        tasks = [asyncio.create_task(run(pool, ask(str(n)))) for n in range(12)]
         await until(lambda: sum(len(engine.asked) for engine in engines) == 12)
         assert [len(engine.asked) for engine in engines] == [4, 4, 4]
         for engine in engines:
@@ -377,7 +374,7 @@ async def test_an_engine_far_busier_than_the_rest_loses_its_conversations() -> N
     for engine in engines:
         engine.gate.clear()
     async with pooled(*engines) as pool:
-        tasks = [asyncio.create_task(sample(pool, ask(str(n), "same"))) for n in range(21)]
+        tasks = [asyncio.create_task(run(pool, ask(str(n), "same"))) for n in range(21)]
         await until(lambda: sum(len(engine.asked) for engine in engines) == 21)
         assert sorted(len(engine.asked) for engine in engines) == [6, 15]
         for engine in engines:
@@ -398,7 +395,7 @@ async def test_an_engine_that_drains_gets_nothing_new_and_finishes_what_it_has()
         draining.ill = BackendFailed("answered 503")
         await pool.probe()
         for number in range(8):
-            await sample(pool, ask(f"new {number}"))
+            await run(pool, ask(f"new {number}"))
         assert [[chunk async for chunk in generator] for generator in running] == [[LAST]] * 8
         assert draining.asked == had
 
@@ -412,7 +409,7 @@ async def test_a_failure_before_the_first_token_moves_the_request(fault: Backend
     async with pooled(*engines) as pool:
         engines[0].fault = fault
         for number in range(10):
-            assert await sample(pool, ask(str(number))) == [LAST]
+            assert await run(pool, ask(str(number))) == [LAST]
     assert len(engines[1].asked) == 10
 
 
@@ -440,7 +437,7 @@ async def test_what_no_engine_takes_is_tried_once_on_each(fault: BackendError) -
         for engine in engines:
             engine.fault = fault
         with pytest.raises(type(fault)):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert [len(engine.asked) for engine in engines] == [1, 1]
     assert pause.seconds == []
 
@@ -451,7 +448,7 @@ async def test_what_one_engine_does_not_take_goes_to_another(fault: BackendError
     unsuited.fault = fault
     async with pooled(unsuited, other) as pool:
         for number in range(8):
-            assert await sample(pool, ask(str(number))) == [LAST]
+            assert await run(pool, ask(str(number))) == [LAST]
     assert unsuited.asked
 
 
@@ -465,7 +462,7 @@ async def test_a_request_that_another_engine_might_take_is_not_at_fault(
         for engine, fault in zip(engines, faults[:: 1 if is_first_unsuited else -1], strict=True):
             engine.fault = fault
         with pytest.raises(EngineFault, match="500"):
-            await sample(pool, ask())
+            await run(pool, ask())
 
 
 @pytest.mark.parametrize("fault", [*UNSUITED, Overloaded("full")])
@@ -487,7 +484,7 @@ async def test_a_request_that_fails_on_all_engines_counts_as_one_failure_of_each
         for engine in engines:
             engine.fault = Unreached("reset")
         with pytest.raises(Unreached):
-            await sample(pool, ask("bad"))
+            await run(pool, ask("bad"))
         assert [len(engine.asked) for engine in engines] == [3, 3]
         assert all(member.available for member in pool._members)
 
@@ -497,7 +494,7 @@ async def test_requests_are_taken_while_engines_that_fail_them_are_healthy() -> 
     async with pooled(engine) as pool:
         await open_circuit(pool, engine)
         await pool.check()
-        assert await sample(pool, ask("good")) == [LAST]
+        assert await run(pool, ask("good")) == [LAST]
 
 
 async def test_a_request_that_two_engines_failed_reaches_no_other() -> None:
@@ -506,7 +503,7 @@ async def test_a_request_that_two_engines_failed_reaches_no_other() -> None:
         for engine in engines:
             engine.fault = EngineFault("the engine answered 500")
         with pytest.raises(EngineFault, match="500"):
-            await sample(pool, ask("bad"))
+            await run(pool, ask("bad"))
     assert sum(len(engine.asked) for engine in engines) == 2
 
 
@@ -517,7 +514,7 @@ async def test_engines_that_were_not_reached_or_expect_another_model_do_not_coun
         for engine, fault in zip(engines, faults, strict=True):
             engine.fault = fault
         with pytest.raises(BackendError):
-            await sample(pool, ask("bad"))
+            await run(pool, ask("bad"))
     assert all(engine.asked for engine in engines)
 
 
@@ -538,7 +535,7 @@ async def test_generations_that_fail_under_grammars_do_not_open_the_circuit(
         engine.fault = GenerationFailed("error")
         for _ in range(3):
             with pytest.raises(GenerationFailed):
-                await sample(pool, ask(grammar=grammar))
+                await run(pool, ask(grammar=grammar))
         assert pool._members[0].available is available
 
 
@@ -564,7 +561,7 @@ async def test_an_engine_that_serves_something_else_is_passed_over_and_described
     async with pooled(engine, other) as pool:
         engine.fault = Mismatch("answered 404")
         for number in range(20):
-            assert await sample(pool, ask(str(number))) == [LAST]
+            assert await run(pool, ask(str(number))) == [LAST]
         assert len(engine.asked) > 3
         assert pool._members[0].available
         await pool.probe()
@@ -577,7 +574,7 @@ async def test_when_all_fail_the_last_failure_is_raised() -> None:
         for engine in engines:
             engine.fault = Overloaded("full", retry_after=9)
         with pytest.raises(Overloaded) as refusal:
-            await sample(pool, ask())
+            await run(pool, ask())
     assert refusal.value.retry_after == 9
     assert [len(engine.asked) for engine in engines] == [1, 1]
 
@@ -587,7 +584,7 @@ async def test_an_engine_that_ends_without_a_token_has_failed() -> None:
     engine.chunks = []
     async with pooled(engine) as pool:
         with pytest.raises(BackendFailed, match="ended without a token"):
-            await sample(pool, ask())
+            await run(pool, ask())
 
 
 async def test_an_engine_that_keeps_failing_is_left_alone_for_a_while() -> None:
@@ -596,16 +593,16 @@ async def test_an_engine_that_keeps_failing_is_left_alone_for_a_while() -> None:
     async with pooled(failing, well, clock=clock) as pool:
         failing.fault = BackendFailed("500")
         for number in range(40):
-            await sample(pool, ask(str(number)))
+            await run(pool, ask(str(number)))
         assert len(failing.asked) == 3
         clock.now += 11
         for number in range(40):
-            await sample(pool, ask(str(number)))
+            await run(pool, ask(str(number)))
         assert len(failing.asked) == 4
         failing.fault = None
         clock.now += 11
         for number in range(40):
-            await sample(pool, ask(str(number)))
+            await run(pool, ask(str(number)))
         assert len(failing.asked) > 10
 
 
@@ -616,7 +613,7 @@ async def test_an_engine_that_keeps_failing_after_a_token_is_left_alone() -> Non
     async with pooled(failing, well) as pool:
         for number in range(40):
             with suppress(BackendFailed):
-                await sample(pool, ask(str(number)))
+                await run(pool, ask(str(number)))
     assert len(failing.asked) == 3
 
 
@@ -626,9 +623,9 @@ async def test_failures_are_not_consecutive_with_an_answer_in_between() -> None:
         for _ in range(4):
             engine.fault = BackendFailed("500")
             with pytest.raises(BackendFailed):
-                await sample(pool, ask())
+                await run(pool, ask())
             engine.fault = None
-            await sample(pool, ask())
+            await run(pool, ask())
         assert pool._members[0].available
 
 
@@ -639,7 +636,7 @@ async def test_an_answer_that_is_left_after_a_token_is_no_failure() -> None:
         for _ in range(4):
             engine.fault = BackendFailed("500")
             with pytest.raises(BackendFailed):
-                await sample(pool, ask())
+                await run(pool, ask())
             engine.fault = None
             chunks = pool.generate(ask())
             await anext(chunks)
@@ -660,7 +657,7 @@ async def test_a_request_that_finds_no_failure_leaves_the_turn_to_another(
         clock.now += 11
         engine.fault = fault
         with pytest.raises(type(fault)):
-            await sample(pool, ask())
+            await run(pool, ask())
         assert pool._members[0].available
 
 
@@ -670,7 +667,7 @@ async def test_a_client_that_leaves_leaves_the_turn_to_another() -> None:
         await open_circuit(pool, engine)
         clock.now += 11
         engine.gate.clear()
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: pool._members[0].load == 1)
         assert not pool._members[0].available
         task.cancel()
@@ -701,7 +698,7 @@ async def test_an_answer_to_a_later_attempt_ends_the_failures() -> None:
     async with pooled(engine, pause=Paused(then=mend)) as pool:
         for _ in range(3):
             engine.fault = Unreached("reset")
-            assert await sample(pool, ask()) == [LAST]
+            assert await run(pool, ask()) == [LAST]
         assert pool._members[0].available
 
 
@@ -711,7 +708,7 @@ async def test_a_failure_at_the_moment_of_a_cancellation_is_looked_at(
     engine = Engine()
     async with pooled(engine) as pool:
         engine.gate.clear()
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(engine.asked))
         engine.fault = BackendFailed("500")
         engine.gate.set()
@@ -738,14 +735,14 @@ async def test_when_every_engine_is_down_one_is_tried_all_the_same() -> None:
     async with pooled(engine) as pool:
         engine.ill = BackendFailed("gone")
         await pool.probe()
-        assert await sample(pool, ask()) == [LAST]
+        assert await run(pool, ask()) == [LAST]
 
 
 async def test_requests_that_wait_on_an_engine_that_falls_silent_move() -> None:
     silent, well = Engine(), Engine()
     async with pooled(silent, well) as pool:
         silent.gate.clear()
-        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(8)]
+        tasks = [asyncio.create_task(run(pool, ask(str(n)))) for n in range(8)]
         await until(lambda: len(silent.asked) + len(well.asked) == 8)
         assert silent.asked
         silent.ill = BackendFailed("timed out")
@@ -758,7 +755,7 @@ async def test_requests_wait_on_a_silent_engine_where_there_is_no_other() -> Non
     silent = Engine()
     async with pooled(silent) as pool:
         silent.gate.clear()
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(silent.asked))
         silent.ill = BackendFailed("timed out")
         await pool.probe()
@@ -788,13 +785,13 @@ async def test_cancelling_a_request_that_waits_frees_its_place() -> None:
     engine = Engine()
     engine.gate.clear()
     async with pooled(engine) as pool:
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(engine.asked))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         engine.gate.set()
-        assert await sample(pool, ask()) == [LAST]
+        assert await run(pool, ask()) == [LAST]
 
 
 # When engines cannot be reached
@@ -808,7 +805,7 @@ async def test_an_engine_that_could_not_be_reached_is_tried_again_after_a_pause(
 
     async with pooled(engine, pause=Paused(recover)) as pool:
         engine.fault = Unreached("ConnectTimeout")
-        assert await sample(pool, ask()) == [LAST]
+        assert await run(pool, ask()) == [LAST]
     assert len(engine.asked) == 2
 
 
@@ -817,7 +814,7 @@ async def test_patience_has_an_end() -> None:
     async with pooled(engine, pause=pause) as pool:
         engine.fault = Unreached("ConnectTimeout")
         with pytest.raises(Unreached, match="ConnectTimeout"):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert len(engine.asked) == 3
     assert pause.seconds == [0.2, 1.0]
 
@@ -833,7 +830,7 @@ async def test_every_engine_is_tried_before_one_is_tried_again() -> None:
         for engine in engines:
             engine.fault = Unreached("ConnectTimeout")
         with pytest.raises(Unreached):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert tried == [[1, 1, 1], [2, 2, 2]]
 
 
@@ -843,7 +840,7 @@ async def test_an_engine_that_answered_is_not_tried_again(fault: BackendError) -
     async with pooled(answering, unreached) as pool:
         answering.fault, unreached.fault = fault, Unreached("ConnectTimeout")
         with pytest.raises(Unreached):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert [len(answering.asked), len(unreached.asked)] == [1, 3]
 
 
@@ -854,7 +851,7 @@ async def test_nobody_waits_for_engines_that_are_down() -> None:
             engine.ill = engine.fault = Unreached("ConnectError")
         await pool.probe()
         with pytest.raises(Unreached):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert [len(engine.asked) for engine in engines] == [1, 1]
     assert pause.seconds == []
 
@@ -869,7 +866,7 @@ async def test_an_engine_that_goes_down_in_the_pause_is_not_tried_again() -> Non
     async with pooled(engine, pause=Paused(fall_ill)) as pool:
         engine.fault = Unreached("ConnectTimeout")
         with pytest.raises(Unreached):
-            await sample(pool, ask())
+            await run(pool, ask())
     assert len(engine.asked) == 1
 
 
@@ -883,7 +880,7 @@ async def test_requests_that_fail_together_do_not_shut_each_other_out() -> None:
     async with pooled(engine, clock=clock, pause=Paused(recover)) as pool:
         engine.fault = Unreached("ConnectTimeout")
         engine.gate.clear()
-        tasks = [asyncio.create_task(sample(pool, ask(str(n)))) for n in range(8)]
+        tasks = [asyncio.create_task(run(pool, ask(str(n)))) for n in range(8)]
         await until(lambda: len(engine.asked) == 8)
         clock.now += 5
         engine.gate.set()
@@ -902,7 +899,7 @@ async def test_an_engine_that_fell_silent_is_tried_again_once_it_is_well() -> No
         other.ill = BackendFailed("loading")
         await pool.probe()
         silent.gate.clear()
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(silent.asked))
         other.ill, other.fault = None, Unreached("ConnectTimeout")
         await pool.probe()
@@ -929,7 +926,7 @@ async def test_a_request_may_be_cancelled_in_the_pause() -> None:
             await task
         await chunks.aclose()
         engine.fault = None
-        assert await sample(pool, ask("next")) == [LAST]
+        assert await run(pool, ask("next")) == [LAST]
     assert engine.asked == ["r", "next"]
 
 
@@ -956,7 +953,7 @@ async def test_a_cancellation_while_a_lost_engine_is_closed_is_not_lost() -> Non
     async with pooled(slow, other) as pool:
         other.ill = BackendFailed("loading")
         await pool.probe()
-        task = asyncio.create_task(sample(pool, ask()))
+        task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(slow.asked))
         other.ill = None
         await pool.probe()
@@ -1042,7 +1039,7 @@ async def test_a_circuit_that_opens_and_closes_is_logged(
     async with pooled(engine) as pool:
         caplog.set_level(logging.INFO)
         await open_circuit(pool, engine)
-        await sample(pool, ask())
+        await run(pool, ask())
     assert logged(caplog) == [
         f"http://a {AVOIDED}: 3 requests failed one after another",
         "http://a gets requests",

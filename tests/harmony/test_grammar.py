@@ -22,21 +22,8 @@ from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.vocab import END
 from tests.harmony.drawing import Mask, mask_tokenizer
 from tests.harmony.parsing import messages
+from tests.harmony.specs import TOOLS
 
-CITY = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
-TOOLS = (
-    CallableTool("functions.f"),
-    CallableTool("functions.weather", SchemaJson(CITY)),
-    CallableTool("functions.say", FreeText()),
-    CallableTool("functions.sum", LarkText('start: INT ("+" INT)*\nINT: /[0-9]+/')),
-    CallableTool("browser.search"),
-    CallableTool("python", FreeText()),
-)
 AGAIN = "<|end|><|start|>assistant"
 THOUGHT = f"<|channel|>analysis<|message|>Hm.{AGAIN}"
 PREAMBLE = f"<|channel|>commentary<|message|>Let me see.{AGAIN}"
@@ -344,7 +331,3 @@ def test_tools_with_one_name_in_another_have_their_own_arguments() -> None:
         for name, arguments, other in (("functions.f", "{}", "1"), ("functions.f.f", "1", "{}")):
             assert refused_at(grammar, f"{completion.format(name)}{arguments}<|call|>") is None
             assert refused_at(grammar, f"{completion.format(name)}{other}") is not None
-
-
-def test_equal_specs_have_equal_grammars() -> None:
-    assert turn_grammar(GrammarSpec(TOOLS)) == turn_grammar(GrammarSpec(tuple(TOOLS)))

@@ -16,7 +16,6 @@ from harmony.events import MessageEnded, Repair
 from harmony.grammar import (
     AnyObject,
     Body,
-    CallableTool,
     FreeText,
     GrammarSpec,
     LarkText,
@@ -32,21 +31,9 @@ from harmony.tokenizer import decode, encode
 from harmony.vocab import CALL, RETURN
 from tests.harmony.drawing import Mask, has_ended
 from tests.harmony.parsing import messages
+from tests.harmony.schemas.drawing import closed
+from tests.harmony.specs import CITY, TOOLS
 
-CITY = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
-    "required": ["city", "days"],
-    "additionalProperties": False,
-}
-TOOLS = (
-    CallableTool("functions.f"),
-    CallableTool("functions.weather", SchemaJson(CITY)),
-    CallableTool("functions.say", FreeText()),
-    CallableTool("functions.sum", LarkText('start: INT ("+" INT)*\nINT: /[0-9]+/')),
-    CallableTool("browser.search"),
-    CallableTool("python", FreeText()),
-)
 NAMES = st.text("abcdeé _", min_size=1, max_size=5)
 SCALARS = st.one_of(
     st.just({"type": "string"}),
@@ -77,19 +64,10 @@ SCALARS = st.one_of(
 )
 
 
-def closed(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 SCHEMAS = st.recursive(
     SCALARS,
     lambda inner: st.one_of(
-        st.builds(closed, st.dictionaries(NAMES, inner, max_size=3)),
+        st.dictionaries(NAMES, inner, max_size=3).map(lambda inner: closed(**inner)),
         st.builds(
             lambda items, least, more: {
                 "type": "array",
@@ -107,8 +85,8 @@ SCHEMAS = st.recursive(
 )
 STRICT_SCHEMAS = st.builds(
     lambda properties: {
-        **closed(properties),
-        "$defs": {"point": closed({"x": {"type": "integer"}, "y": {"type": "integer"}})},
+        **closed(**properties),
+        "$defs": {"point": closed(x={"type": "integer"}, y={"type": "integer"})},
     },
     st.dictionaries(NAMES, SCHEMAS, max_size=3),
 )
@@ -172,7 +150,7 @@ def canonical(value: Any) -> Any:
 
 @pytest.mark.parametrize("group", SUITE, ids=lambda group: group["description"])
 def test_an_enforced_schema_agrees_with_the_json_schema_suite(group: dict[str, Any]) -> None:
-    schema = closed({"value": group["schema"]})
+    schema = closed(value=group["schema"])
     is_open = group["description"].partition(": ")[2] in OPEN
     with pytest.raises(UnsupportedSchema) if is_open else nullcontext():
         check_strict(schema)

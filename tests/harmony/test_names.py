@@ -161,10 +161,6 @@ def test_what_is_left_of_a_name_may_be_declared() -> None:
     assert Repair.HEADER_WORDS in ended.repairs
 
 
-def test_a_call_of_no_function_is_one_of_the_namespace() -> None:
-    assert sampled(" to=functions.").header.recipient == "functions"
-
-
 @pytest.mark.parametrize(
     "content_type", ["a\u200bb", "json\0", "x" * 1_000], ids=["hidden", "NUL", "long"]
 )

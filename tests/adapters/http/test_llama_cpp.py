@@ -9,13 +9,7 @@ import httpx
 import pytest
 from llguidance import LLTokenizer
 
-from adapters.base import (
-    BackendConfig,
-    GenerationChunk,
-    GenerationRequest,
-    SamplingParams,
-    TokenLogprobs,
-)
+from adapters.base import BackendConfig, SamplingParams, TokenLogprobs
 from adapters.errors import BackendFailed, EngineFault, InvalidGrammar, Rejected, Unsupported
 from adapters.http.engine import HTTPEngine
 from adapters.http.llama_cpp import LlamaCppWire
@@ -23,9 +17,11 @@ from adapters.http.options import Options
 from adapters.registry import create
 from harmony.tokenizer import decode, encode_with_control
 from tests.adapters.fake_engine import FakeEngine, running, sends, status
+from tests.adapters.http.asking import ask
+from tests.adapters.sampling import logprobs, run, sample, tokens
 
 LOADING = '{"error":{"message":"Loading model","type":"unavailable_error","code":503}}'
-KNOT = (4103, 103, 95)  # one character
+KNOT = [4103, 103, 95]  # one character
 STRUCTURE = (200006, 200005, 200003, 200008, 200007)
 
 
@@ -46,19 +42,6 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
     await client.stop()
 
 
-def ask(**fields: Any) -> GenerationRequest:
-    arguments: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **arguments)
-
-
-async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in client.generate(request)]
-
-
-def joined(chunks: list[GenerationChunk]) -> tuple[int, ...]:
-    return tuple(token_id for chunk in chunks for token_id in chunk.token_ids)
-
-
 async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
     assert (client.info.name, client.info.context_length) == ("llama-cpp", 2048)
     assert client.info.model == "demo.gguf"
@@ -72,7 +55,7 @@ async def test_a_server_without_llguidance_takes_no_grammar(engine: FakeEngine) 
     client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
     await client.start()
     with pytest.raises(Unsupported, match="llama-cpp backend does not support a grammar"):
-        await sample(client, ask(grammar="start: <[1]>"))
+        await run(client, ask(grammar="start: <[1]>"))
     await client.stop()
 
 
@@ -110,14 +93,14 @@ async def test_a_context_without_end_is_none(engine: FakeEngine) -> None:
 
 async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("length"))
-    chunks = await sample(client, ask())
-    assert joined(chunks) == (200005, 35644, 200008, 2500)
+    chunks = await run(client, ask())
+    assert tokens(chunks) == [200005, 35644, 200008, 2500]
     assert chunks[-1].finish_reason == "length"
 
 
 async def test_a_stop_token_is_the_last_id(client: HTTPEngine) -> None:
-    chunks = await sample(client, ask())
-    assert joined(chunks) == (200002,)
+    chunks = await run(client, ask())
+    assert tokens(chunks) == [200002]
     assert chunks[-1].finish_reason == "stop"
 
 
@@ -125,27 +108,27 @@ async def test_the_first_chunk_has_the_cached_tokens(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("cached"))
-    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [306, None]
+    assert [chunk.cached_tokens for chunk in await run(client, ask())] == [306, None]
 
 
 async def test_a_count_of_no_cached_tokens_is_kept_where_events_arrive_together(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", sends("".join(engine.lines("length"))))
-    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [0, None]
+    assert [chunk.cached_tokens for chunk in await run(client, ask())] == [0, None]
 
 
 async def test_an_answer_without_tokens_has_the_cached_tokens(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", sends(engine.lines("cached")[-1]))
-    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [306]
+    assert [chunk.cached_tokens for chunk in await run(client, ask())] == [306]
 
 
 async def test_each_token_has_its_logprob(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("length"))
-    chunks = await sample(client, ask(logprobs=2))
-    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    chunks = await run(client, ask(logprobs=2))
+    entries = logprobs(chunks)
     assert [entry.token_id for entry in entries] == [200005, 35644, 200008, 2500]
     assert [entry.top[0] for entry in entries] == [
         (entry.token_id, entry.logprob) for entry in entries
@@ -157,10 +140,10 @@ async def test_ids_that_the_stream_leaves_out_are_found_again(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("hidden"))
-    chunks = await sample(client, ask(logprobs=1, max_tokens=6))
-    assert joined(chunks) == KNOT * 2
-    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
-    assert tuple(entry.token_id for entry in entries) == KNOT * 2
+    chunks = await run(client, ask(logprobs=1, max_tokens=6))
+    assert tokens(chunks) == KNOT * 2
+    entries = logprobs(chunks)
+    assert [entry.token_id for entry in entries] == KNOT * 2
     assert entries[:2] == [TokenLogprobs(token_id, -9999.0) for token_id in KNOT[:2]]
     assert entries[2].top == ((KNOT[-1], entries[2].logprob),)
 
@@ -169,8 +152,8 @@ async def test_ids_of_a_character_that_the_limit_cuts_are_lost(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/completion", engine.recorded("unfinished"))
-    chunks = await sample(client, ask(max_tokens=5))
-    assert joined(chunks) == KNOT
+    chunks = await run(client, ask(max_tokens=5))
+    assert tokens(chunks) == KNOT
     assert chunks[-1].finish_reason == "length"
 
 
@@ -180,7 +163,7 @@ async def test_ids_that_cannot_be_found_again_fail_the_generation(
 ) -> None:
     engine.will("/completion", engine.recorded(name))
     with pytest.raises(BackendFailed, match="did not send all tokens"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 def events(*texts_and_ids: tuple[str, int, int], stop_type: str, count: int) -> str:
@@ -206,7 +189,7 @@ async def test_ids_that_end_in_another_one_than_the_server_sampled_are_not_used(
     text = decode(KNOT)
     engine.will("/completion", sends(events((text, KNOT[-1] + 1, 3), stop_type="limit", count=3)))
     with pytest.raises(BackendFailed, match="did not send all tokens"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_an_answer_that_ends_before_its_stop_token_was_sent_is_not_whole(
@@ -214,7 +197,7 @@ async def test_an_answer_that_ends_before_its_stop_token_was_sent_is_not_whole(
 ) -> None:
     engine.will("/completion", sends(events(("a", 64, 1), stop_type="eos", count=2)))
     with pytest.raises(BackendFailed, match="did not send all tokens"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_the_request_has_the_fields_of_llama_cpp(
@@ -223,7 +206,7 @@ async def test_the_request_has_the_fields_of_llama_cpp(
     engine.will("/completion", engine.recorded("length"))
     sampling = SamplingParams(0.5, 0.9, 40, 0.1, logit_bias={7: -100.0})
     request = ask(sampling=sampling, seed=3, logprobs=0, grammar="start: <[1]>")
-    entries = [one for chunk in await sample(client, request) for one in chunk.logprobs or ()]
+    entries = logprobs(await run(client, request))
     assert {entry.top for entry in entries} == {()}
     assert engine.bodies("/completion")[-1] == {
         "prompt": [200006, 1428],
@@ -250,14 +233,14 @@ async def test_no_seed_is_the_one_that_stands_for_none(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     for seed in (2**32 - 2, 2**32 - 1, -1):
-        await sample(client, ask(seed=seed))
+        await run(client, ask(seed=seed))
     assert [body["seed"] for body in engine.bodies("/completion")[-3:]] == [2**32 - 2, 0, 2**32 - 2]
 
 
 async def test_a_connection_is_not_used_again_after_a_stream(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
-    await sample(client, ask())
+    await run(client, ask())
     assert engine.asked[-1].headers["connection"] == "close"
 
 
@@ -320,7 +303,7 @@ async def test_a_generation_that_is_closed_closes_its_request(
 async def test_a_grammar_that_has_its_head_is_sent_as_it_is(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
-    await sample(client, ask(grammar="%llguidance {}\nstart: <[1]>"))
+    await run(client, ask(grammar="%llguidance {}\nstart: <[1]>"))
     assert engine.bodies("/completion")[-1]["grammar"] == "%llguidance {}\nstart: <[1]>"
 
 
@@ -335,7 +318,7 @@ async def test_a_grammar_that_has_its_head_is_sent_as_it_is(
 async def test_structural_tokens_that_a_grammar_does_not_name_are_forbidden(
     client: HTTPEngine, engine: FakeEngine, grammar: str, forbidden: set[int]
 ) -> None:
-    await sample(client, ask(grammar=grammar))
+    await run(client, ask(grammar=grammar))
     assert dict(engine.bodies("/completion")[-1]["logit_bias"]) == dict.fromkeys(forbidden, False)
 
 
@@ -344,26 +327,26 @@ async def test_a_grammar_that_the_server_refuses_is_the_requests_fault(
 ) -> None:
     engine.will("/completion", engine.recorded("unmasked"))
     with pytest.raises(InvalidGrammar, match="does not take the request's grammar"):
-        await sample(client, ask(grammar="start: nonsense("))
+        await run(client, ask(grammar="start: nonsense("))
 
 
 async def test_a_refusal_is_the_requests(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("bad token"))
     with pytest.raises(Rejected, match="answered 400"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_an_error_in_the_stream_is_read(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("exceeded"))
     with pytest.raises(BackendFailed, match="answered 500"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     lines = engine.lines("length")
     engine.will("/completion", sends(*lines, lines[0]))
     with pytest.raises(EngineFault, match="more after the end"):
-        await sample(client, ask(max_tokens=9))
+        await run(client, ask(max_tokens=9))
 
 
 async def test_a_body_of_another_version_is_no_fault_of_the_request(
@@ -371,7 +354,7 @@ async def test_a_body_of_another_version_is_no_fault_of_the_request(
 ) -> None:
     engine.will("/completion", status(422, '{"detail": "field required"}'))
     with pytest.raises(EngineFault, match="answered 422"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_as_a_backend_it_follows_the_grammar_itself(
@@ -385,14 +368,13 @@ async def test_as_a_backend_it_follows_the_grammar_itself(
     await backend.start()
     engine.will("/completion", engine.recorded("bad grammar"))
     with pytest.raises(BackendFailed, match="did not keep to"):
-        [chunk async for chunk in backend.generate(ask(grammar='start: "a"'))]
-    free = [chunk async for chunk in backend.generate(ask())]
-    assert joined(free) == (200005, 35644, 200008, 2500)
+        await run(backend, ask(grammar='start: "a"'))
+    assert await sample(backend, ask()) == [200005, 35644, 200008, 2500]
     await backend.stop()
 
 
 async def test_extremes_fit_the_engines_numbers(client: HTTPEngine, engine: FakeEngine) -> None:
-    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=-(2**63)))
+    await run(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=-(2**63)))
     body = engine.bodies("/completion")[-1]
     assert (body["temperature"], body["top_k"]) == (0.0, 0)
     assert 0 <= body["seed"] < 2**32 - 1

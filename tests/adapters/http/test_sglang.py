@@ -6,14 +6,7 @@ from typing import Any
 
 import pytest
 
-from adapters.base import (
-    LEAST_LOGPROB,
-    BackendConfig,
-    GenerationChunk,
-    GenerationRequest,
-    SamplingParams,
-    TokenLogprobs,
-)
+from adapters.base import LEAST_LOGPROB, BackendConfig, SamplingParams, TokenLogprobs
 from adapters.errors import (
     BackendFailed,
     EngineFault,
@@ -27,6 +20,8 @@ from adapters.http.options import Options
 from adapters.http.sglang import SGLangWire
 from adapters.registry import create
 from tests.adapters.fake_engine import FakeEngine, running, sends, status
+from tests.adapters.http.asking import ask
+from tests.adapters.sampling import logprobs, run, sample, tokens
 
 
 @pytest.fixture
@@ -45,19 +40,6 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
     await client.start()
     yield client
     await client.stop()
-
-
-def ask(**fields: Any) -> GenerationRequest:
-    arguments: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset({200002})} | fields
-    return GenerationRequest("r", (200006, 1428), **arguments)
-
-
-async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in client.generate(request)]
-
-
-def joined(chunks: list[GenerationChunk]) -> tuple[int, ...]:
-    return tuple(token_id for chunk in chunks for token_id in chunk.token_ids)
 
 
 async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
@@ -99,32 +81,32 @@ async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> 
     await client.start()
     assert not {"grammar", "seed"} & client.info.features
     with pytest.raises(Unsupported, match="sglang backend does not support a grammar"):
-        await sample(client, ask(grammar="start: <[1]>"))
+        await run(client, ask(grammar="start: <[1]>"))
     await client.stop()
 
 
 async def test_whole_outputs_are_cut_into_what_is_new(client: HTTPEngine) -> None:
-    chunks = await sample(client, ask())
-    assert joined(chunks) == (200005, 17196, 200002)
+    chunks = await run(client, ask())
+    assert tokens(chunks) == [200005, 17196, 200002]
     assert chunks[-1].finish_reason == "stop"
 
 
 async def test_the_first_chunk_has_the_cached_tokens(client: HTTPEngine) -> None:
-    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [5, None, None]
+    assert [chunk.cached_tokens for chunk in await run(client, ask())] == [5, None, None]
 
 
 async def test_an_answer_of_one_event_has_the_cached_tokens(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/generate", sends(engine.lines("stop")[-2]))
-    assert [chunk.cached_tokens for chunk in await sample(client, ask())] == [5]
+    assert [chunk.cached_tokens for chunk in await run(client, ask())] == [5]
 
 
 async def test_a_stop_token_at_the_limit_is_a_stop(client: HTTPEngine, engine: FakeEngine) -> None:
     """Older versions compare the length before the stop tokens."""
     stop, length = '{"type":"stop","matched":200002}', '{"type":"length","length":3}'
     engine.will("/generate", sends(*(line.replace(stop, length) for line in engine.lines("stop"))))
-    (*_, last) = await sample(client, ask(max_tokens=3))
+    (*_, last) = await run(client, ask(max_tokens=3))
     assert (last.token_ids, last.finish_reason) == ((200002,), "stop")
 
 
@@ -132,9 +114,9 @@ async def test_incremental_outputs_are_taken_as_they_are(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will("/generate", engine.recorded("incremental"))
-    chunks = await sample(client, ask(logprobs=2))
-    assert joined(chunks) == (200005, 17196, 261)
-    assert [entry for chunk in chunks for entry in chunk.logprobs or ()] == [
+    chunks = await run(client, ask(logprobs=2))
+    assert tokens(chunks) == [200005, 17196, 261]
+    assert logprobs(chunks) == [
         TokenLogprobs(200005, -0.5, ((200005, -0.5), (7, -1.5))),
         TokenLogprobs(17196, -0.25, ((17196, -0.25), (8, -2.5))),
         TokenLogprobs(261, -2.0, ((9, -1.0), (261, -2.0))),
@@ -146,7 +128,7 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
     engine.will("/generate", engine.recorded("incremental"))
     sampling = SamplingParams(0.5, 0.9, 0, 0.1, 0.2, 0.3, 1.1, {7: -100.0})
     optional = {"grammar": "start: <[1]>", "cache_salt": "salt"}
-    await sample(client, ask(sampling=sampling, seed=3, logprobs=2, **optional))
+    await run(client, ask(sampling=sampling, seed=3, logprobs=2, **optional))
     body = engine.bodies("/generate")[-1]
     assert body.pop("rid").startswith("r-")
     assert body == {
@@ -176,7 +158,7 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
 
 async def test_an_attempt_has_an_id_of_its_own(client: HTTPEngine, engine: FakeEngine) -> None:
     for _ in range(2):
-        await sample(client, ask())
+        await run(client, ask())
     first, second = engine.bodies("/generate")
     assert first["rid"] != second["rid"]
     assert {one.headers["x-request-id"] for one in engine.asked if one.path == "/generate"} == {"r"}
@@ -187,7 +169,7 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
 ) -> None:
     engine.will("/generate", engine.recorded("abort"))
     with pytest.raises(InvalidGrammar, match="does not take the request's grammar"):
-        await sample(client, ask(grammar="start: nonsense("))
+        await run(client, ask(grammar="start: nonsense("))
 
 
 async def test_an_abort_of_a_full_queue_is_no_failure(
@@ -197,7 +179,7 @@ async def test_an_abort_of_a_full_queue_is_no_failure(
     meta = f'{{"completion_tokens": 0, "finish_reason": {reason}}}'
     engine.will("/generate", sends(f'data: {{"output_ids": [], "meta_info": {meta}}}\n\n'))
     with pytest.raises(NotReady):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 @pytest.mark.parametrize(
@@ -208,7 +190,7 @@ async def test_an_error_has_its_class(
 ) -> None:
     engine.will("/generate", status(code, '{"error": {"message": "input too long"}}'))
     with pytest.raises(error, match=f"answered {code}"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 REFUSAL = 'data: {"error": {"message": "too long"}}\n\n'
@@ -219,7 +201,7 @@ async def test_an_error_without_a_code_before_a_token_is_a_refusal(
 ) -> None:
     engine.will("/generate", sends(REFUSAL, "data: [DONE]\n\n"))
     with pytest.raises(Rejected, match="answered 400"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_an_error_without_a_code_after_a_token_is_a_failure(
@@ -227,20 +209,20 @@ async def test_an_error_without_a_code_after_a_token_is_a_failure(
 ) -> None:
     engine.will("/generate", sends(engine.lines("stop")[0], REFUSAL))
     with pytest.raises(EngineFault, match="answered 500"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_an_error_with_a_code_keeps_it(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will("/generate", sends('data: {"error": {"message": "boom", "code": 500}}\n\n'))
     with pytest.raises(EngineFault, match="answered 500"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     lines = engine.lines("incremental")[:-1]
     engine.will("/generate", sends(*lines, lines[0]))
     with pytest.raises(EngineFault, match="more after the end"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_a_missing_logprob_is_the_least(client: HTTPEngine, engine: FakeEngine) -> None:
@@ -249,7 +231,7 @@ async def test_a_missing_logprob_is_the_least(client: HTTPEngine, engine: FakeEn
         for line in engine.lines("incremental")
     ]
     engine.will("/generate", sends(*lines))
-    (first, *_) = await sample(client, ask(logprobs=2))
+    (first, *_) = await run(client, ask(logprobs=2))
     least = LEAST_LOGPROB
     assert first.logprobs == (TokenLogprobs(200005, least, ((200005, least), (7, least))),)
 
@@ -263,7 +245,7 @@ async def test_too_few_logprobs_are_a_fault(client: HTTPEngine, engine: FakeEngi
     )
     engine.will("/generate", sends(none))
     with pytest.raises(EngineFault, match="logprobs of other tokens"):
-        await sample(client, ask(logprobs=2))
+        await run(client, ask(logprobs=2))
 
 
 async def test_a_body_of_another_version_is_no_fault_of_the_request(
@@ -271,14 +253,14 @@ async def test_a_body_of_another_version_is_no_fault_of_the_request(
 ) -> None:
     engine.will("/generate", status(422, '{"detail": "field required"}'))
     with pytest.raises(EngineFault, match="answered 422"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_it_is_a_backend_by_name(engine: FakeEngine) -> None:
     config = BackendConfig(None, {"url": engine.url}, lambda text: [], lambda ids: "", lambda: None)
     backend = create("sglang", config)
     await backend.start()
-    assert joined([chunk async for chunk in backend.generate(ask())]) == (200005, 17196, 200002)
+    assert await sample(backend, ask()) == [200005, 17196, 200002]
     await backend.stop()
 
 
@@ -287,7 +269,7 @@ async def test_extremes_fit_the_engines_numbers(
     client: HTTPEngine, engine: FakeEngine, seed: int
 ) -> None:
     """It keeps top_k, and in some versions seeds, in 32 bits for the whole batch."""
-    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
+    await run(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
     params = engine.bodies("/generate")[-1]["sampling_params"]
     assert (params["temperature"], params["top_k"]) == (0.0, -1)
     assert params["sampling_seed"] == seed % 2**31

@@ -13,7 +13,6 @@ from adapters.base import (
     BackendConfig,
     BackendInfo,
     GenerationChunk,
-    GenerationRequest,
     SamplingParams,
     SamplingPhase,
 )
@@ -30,16 +29,13 @@ from adapters.http.engine import HTTPEngine
 from adapters.http.options import Options
 from adapters.http.vllm import VLLMWire
 from adapters.registry import create
+from harmony.vocab import RETURN
 from tests.adapters.fake_engine import FakeEngine, running, sends, status
+from tests.adapters.http.asking import ask
+from tests.adapters.sampling import logprobs, run, sample, tokens
 
 GENERATE = "/inference/v1/generate"
-RETURN = 200002
 INFO = BackendInfo("vllm-http", "demo", 4096, 201_088, FEATURES, max_requests=256)
-
-
-def ask(**fields: Any) -> GenerationRequest:
-    arguments: dict[str, Any] = {"max_tokens": 4, "stop_token_ids": frozenset({RETURN})} | fields
-    return GenerationRequest("r", (200006, 1428), **arguments)
 
 
 @pytest.fixture
@@ -58,14 +54,6 @@ async def client(engine: FakeEngine) -> AsyncIterator[HTTPEngine]:
     await client.start()
     yield client
     await client.stop()
-
-
-async def sample(client: HTTPEngine, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in client.generate(request)]
-
-
-def tokens(chunks: list[GenerationChunk]) -> list[int]:
-    return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
 async def test_the_engine_describes_what_it_serves(client: HTTPEngine) -> None:
@@ -103,7 +91,7 @@ async def test_an_engine_without_the_token_interface_names_the_flag(engine: Fake
 
 
 async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine) -> None:
-    chunks = await sample(client, ask())
+    chunks = await run(client, ask())
     assert tokens(chunks) == [144897, 159940, 151153, 183088]
     assert [chunk.finish_reason for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1].finish_reason == "length"
@@ -111,13 +99,13 @@ async def test_the_tokens_come_as_they_are_sampled(client: HTTPEngine) -> None:
 
 async def test_a_stop_token_is_the_last_id(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, engine.recorded("stop"))
-    chunks = await sample(client, ask())
+    chunks = await run(client, ask())
     assert chunks == [GenerationChunk((RETURN,), None, "stop", 0)]
 
 
 async def test_the_last_chunk_has_the_cached_tokens(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, engine.recorded("cached"))
-    chunks = await sample(client, ask())
+    chunks = await run(client, ask())
     assert [chunk.cached_tokens for chunk in chunks[:-1]] == [None] * (len(chunks) - 1)
     assert chunks[-1].cached_tokens == 256
 
@@ -128,15 +116,15 @@ async def test_an_engine_that_keeps_its_counts_to_itself_leaves_them_unknown(
     usage = '"prompt_tokens_details":{"cached_tokens":0}'
     lines = [line.replace(usage, '"prompt_tokens_details":null') for line in engine.lines("stop")]
     engine.will(GENERATE, sends(*lines))
-    assert (await sample(client, ask()))[-1].cached_tokens is None
+    assert (await run(client, ask()))[-1].cached_tokens is None
 
 
 async def test_logprobs_are_the_likeliest_best_first(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will(GENERATE, engine.recorded("logprobs"))
-    chunks = await sample(client, ask(logprobs=2))
-    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    chunks = await run(client, ask(logprobs=2))
+    entries = logprobs(chunks)
     assert [entry.token_id for entry in entries] == tokens(chunks)
     for entry in entries:
         assert [rival for _, rival in entry.top] == sorted(
@@ -148,9 +136,7 @@ async def test_logprobs_are_the_likeliest_best_first(
 
 async def test_logprobs_of_the_sampled_tokens_alone(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, engine.recorded("logprobs"))
-    entries = [
-        entry for chunk in await sample(client, ask(logprobs=0)) for entry in chunk.logprobs or ()
-    ]
+    entries = logprobs(await run(client, ask(logprobs=0)))
     assert {entry.top for entry in entries} == {()}
 
 
@@ -159,7 +145,7 @@ async def test_the_request_has_the_fields_of_vllm(client: HTTPEngine, engine: Fa
     optional = {"grammar": "start: <[1]>", "priority": -1, "cache_salt": "salt"}
     request = ask(sampling=sampling, seed=3, logprobs=2, **optional)
     engine.will(GENERATE, engine.recorded("logprobs"))
-    await sample(client, request)
+    await run(client, request)
     body = engine.bodies(GENERATE)[-1]
     assert body.pop("sampling_params") == {
         "max_tokens": 4,
@@ -194,12 +180,12 @@ async def test_no_more_logprobs_are_asked_for_than_vllm_gives(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     engine.will(GENERATE, engine.recorded("logprobs"))
-    await sample(client, ask(logprobs=20))
+    await run(client, ask(logprobs=20))
     assert engine.bodies(GENERATE)[-1]["sampling_params"]["logprobs"] == 20
 
 
 async def test_a_request_id_goes_along(client: HTTPEngine, engine: FakeEngine) -> None:
-    await sample(client, ask())
+    await run(client, ask())
     assert engine.asked[-1].headers["x-request-id"] == "r"
 
 
@@ -220,13 +206,13 @@ async def test_what_the_engine_refuses_is_no_failure_of_the_engine(
 ) -> None:
     engine.will(GENERATE, engine.recorded(recording))
     with pytest.raises(error):
-        await sample(client, ask(**fields))
+        await run(client, ask(**fields))
 
 
 async def test_a_422_is_the_requests_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     engine.will(GENERATE, status(422, '{"error": {"message": "no such adapter"}}'))
     with pytest.raises(Rejected, match="answered 422"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 @pytest.mark.parametrize("reason", ["abort", "error"])
@@ -236,14 +222,14 @@ async def test_an_aborted_generation_is_a_failure(
     lines = [line.replace('"stop"', f'"{reason}"') for line in engine.lines("stop")]
     engine.will(GENERATE, sends(*lines))
     with pytest.raises(BackendFailed, match=reason):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_an_error_in_the_stream_is_a_failure(client: HTTPEngine, engine: FakeEngine) -> None:
     error = 'data: {"error": {"message": "boom", "type": "InternalServerError", "code": 500}}\n\n'
     engine.will(GENERATE, sends(engine.lines("length")[0], error))
     with pytest.raises(BackendFailed, match="answered 500"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_a_generation_that_the_engine_gives_up_is_named(
@@ -263,14 +249,14 @@ async def test_an_error_of_a_request_in_the_stream_is_the_requests(
 ) -> None:
     engine.will(GENERATE, sends('data: {"error": {"message": "too long", "code": 422}}\n\n'))
     with pytest.raises(Rejected, match="answered 422"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_tokens_after_the_end_are_a_fault(client: HTTPEngine, engine: FakeEngine) -> None:
     (end, *_) = engine.lines("stop")
     engine.will(GENERATE, sends(end, engine.lines("length")[0]))
     with pytest.raises(EngineFault, match="more after the end"):
-        await sample(client, ask())
+        await run(client, ask())
 
 
 async def test_missing_logprobs_are_the_least(client: HTTPEngine, engine: FakeEngine) -> None:
@@ -278,8 +264,8 @@ async def test_missing_logprobs_are_the_least(client: HTTPEngine, engine: FakeEn
         re.sub(r'"logprob":-[\d.]+', '"logprob":null', line) for line in engine.lines("logprobs")
     ]
     engine.will(GENERATE, sends(*lines))
-    chunks = await sample(client, ask(logprobs=1))
-    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    chunks = await run(client, ask(logprobs=1))
+    entries = logprobs(chunks)
     assert {entry.logprob for entry in entries} == {LEAST_LOGPROB}
     assert {entry.top[0][1] for entry in entries} == {LEAST_LOGPROB}
 
@@ -303,13 +289,13 @@ async def test_logprobs_that_do_not_fit_the_tokens_are_a_fault(
     choice = f'{{"token_ids": [5], "finish_reason": "stop", "logprobs": {{"content": {content}}}}}'
     engine.will(GENERATE, sends(f'data: {{"choices": [{choice}]}}\n\n'))
     with pytest.raises(EngineFault, match=reason):
-        await sample(client, ask(logprobs=2))
+        await run(client, ask(logprobs=2))
 
 
 async def test_too_long_a_request_is_not_sent(client: HTTPEngine, engine: FakeEngine) -> None:
     asked = len(engine.asked)
     with pytest.raises(ContextTooLong):
-        await sample(client, ask(max_tokens=4095))
+        await run(client, ask(max_tokens=4095))
     assert len(engine.asked) == asked
 
 
@@ -317,7 +303,7 @@ async def test_a_phase_is_asked_for_with_its_own_sampling(
     client: HTTPEngine, engine: FakeEngine
 ) -> None:
     phase = SamplingPhase(((159940,),), frozenset(), SamplingParams(presence_penalty=1.0))
-    chunks = await sample(client, ask(phases=(phase,), max_tokens=6))
+    chunks = await run(client, ask(phases=(phase,), max_tokens=6))
     first, second = (body for body in engine.bodies(GENERATE) if body)
     assert second["token_ids"] == [*first["token_ids"], 144897, 159940]
     assert first["sampling_params"]["presence_penalty"] == 0
@@ -332,7 +318,7 @@ async def test_the_backend_pools_its_urls(engine: FakeEngine) -> None:
     backend = create("vllm-http", config)
     await backend.start()
     assert backend.info == INFO
-    assert tokens([chunk async for chunk in backend.generate(ask())])
+    assert await sample(backend, ask())
     await backend.stop()
 
 
@@ -341,7 +327,7 @@ async def test_extremes_fit_the_engines_numbers(
     client: HTTPEngine, engine: FakeEngine, seed: int
 ) -> None:
     """A seed of -1 is none to vLLM."""
-    await sample(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
+    await run(client, ask(sampling=SamplingParams(5e-324, top_k=2**63), seed=seed))
     params = engine.bodies(GENERATE)[-1]["sampling_params"]
     assert (params["temperature"], params["top_k"]) == (0.0, 0)
     assert params["seed"] == seed % 2**63

@@ -6,12 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from adapters.base import Backend, GenerationChunk, GenerationRequest, SamplingParams
+from adapters.base import Backend, GenerationRequest, SamplingParams
 from adapters.errors import InvalidGrammar
 from adapters.local.backend import LocalBackend
 from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.vocab import CALL, CHANNEL, ENDOFTEXT, MESSAGE, RETURN, STOP_TOKENS
 from tests.adapters import llama_cpp_process
+from tests.adapters.sampling import run, tokens
 from tests.adapters.vllm_process import Process
 
 pytestmark = llama_cpp_process.needed
@@ -24,14 +25,6 @@ GO_ON = SamplingParams(logit_bias=dict.fromkeys(STOP_TOKENS, -100.0))
 def ask(text: str = "hello", max_tokens: int = 8, **fields: Any) -> GenerationRequest:
     prompt = encode_with_control(f"<|start|>user<|message|>{text}<|end|><|start|>assistant")
     return GenerationRequest("r", tuple(prompt), max_tokens, STOP_TOKENS, **fields)
-
-
-async def run(backend: Backend, request: GenerationRequest) -> list[GenerationChunk]:
-    return [chunk async for chunk in backend.generate(request)]
-
-
-def tokens(chunks: list[GenerationChunk]) -> list[int]:
-    return [token_id for chunk in chunks for token_id in chunk.token_ids]
 
 
 async def busy(engine: Process) -> bool:

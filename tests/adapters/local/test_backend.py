@@ -36,6 +36,7 @@ from adapters.local.steps.row import Row
 from harmony.tokenizer import decode, encode
 from harmony.vocab import CHANNEL, END, MESSAGE, RETURN
 from tests.adapters.local.conftest import started
+from tests.adapters.sampling import logprobs, run, sample, tokens
 
 GREEDY = SamplingParams(temperature=0)
 VOCABULARY = 1000
@@ -63,14 +64,6 @@ def ask(
 
 async def drain(generator: AsyncIterator[GenerationChunk]) -> list[GenerationChunk]:
     return [chunk async for chunk in generator]
-
-
-async def run(backend: LocalBackend, request: GenerationRequest) -> list[GenerationChunk]:
-    return await drain(backend.generate(request))
-
-
-async def sample(backend: LocalBackend, request: GenerationRequest) -> list[int]:
-    return [token for chunk in await run(backend, request) for token in chunk.token_ids]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -156,7 +149,7 @@ async def test_a_repeated_prompt_comes_from_the_cache_and_goes_on_alike(
     longer = ids[:150] + prompt(50, seed=1)
     third = await run(small, ask(longer))
     assert third[0].cached_tokens == 128
-    assert [t for chunk in third for t in chunk.token_ids] == expected(longer, 12)
+    assert tokens(third) == expected(longer, 12)
 
 
 async def test_a_prompt_is_cached_by_a_request_that_ends_with_its_first_token(
@@ -274,7 +267,7 @@ async def test_a_phase_changes_the_parameters_from_its_trigger_on(shared: LocalB
 async def test_logprobs_are_those_of_the_model(shared: LocalBackend, small_config: Any) -> None:
     ids = prompt(20)
     chunks = await run(shared, ask(ids, 3, logprobs=2))
-    entries = [entry for chunk in chunks for entry in chunk.logprobs or ()]
+    entries = logprobs(chunks)
     model: Any = AutoModelForCausalLM.from_pretrained(
         str(small_config.model), dtype=torch.float32, attn_implementation="eager"
     )
@@ -307,7 +300,7 @@ async def test_a_grammar_is_obeyed_at_any_temperature(whole: LocalBackend) -> No
 @in_one_loop
 async def test_a_grammar_without_a_stop_token_ends_with_itself(whole: LocalBackend) -> None:
     chunks = await run(whole, ask(grammar='start: "yes"'))
-    assert [t for chunk in chunks for t in chunk.token_ids] == encode("yes")
+    assert tokens(chunks) == encode("yes")
     assert chunks[-1].finish_reason == "stop"
     assert len(await sample(whole, ask())) == 12
 
@@ -428,8 +421,7 @@ async def test_a_prompt_that_the_memory_does_not_take_ends_alone(
         rests = [await drain(generator) for generator in started]
     assert failed
     for ids, first, rest in zip(prompts, firsts, rests, strict=True):
-        tokens = [token for chunk in (first, *rest) for token in chunk.token_ids]
-        assert tokens == expected(ids, 40)
+        assert tokens([first, *rest]) == expected(ids, 40)
     await small.check()
     long = prompt(600, seed=9)
     assert await sample(small, ask(long)) == expected(long, 12)
@@ -557,7 +549,7 @@ async def test_pages_that_a_request_lost_are_not_counted_as_cached(
         while not all(row.ended for row in rows):
             time.sleep(0.001)  # noqa: ASYNC251  # no chunk is taken before the end
         for chunks in await asyncio.gather(*answers):
-            assert [t for chunk in chunks for t in chunk.token_ids] == expected(prompt(40), 80)
+            assert tokens(chunks) == expected(prompt(40), 80)
             assert chunks[0].cached_tokens in (0, 32)
 
 

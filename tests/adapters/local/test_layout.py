@@ -15,7 +15,6 @@ from transformers.utils.quantization_config import Mxfp4Config
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.errors import BackendFailed
-from adapters.local.backend import LocalBackend
 from adapters.local.model import kernels, precision, weights
 from adapters.local.model.loading import load
 from adapters.local.options import Options
@@ -23,7 +22,9 @@ from harmony.tokenizer import encode
 from harmony.vocab import STOP_TOKENS
 from tests.adapters import gpt_oss_layout as layouts
 from tests.adapters.gpt_oss_layout import Layout
+from tests.adapters.local.conftest import started
 from tests.adapters.mxfp4_kernels import HUB, Packed
+from tests.adapters.sampling import sample
 
 CPU = Options(device="cpu")
 PROMPT = tuple(encode("The weather in Oslo is"))
@@ -117,16 +118,10 @@ async def test_the_backend_samples_what_transformers_generates(
     )
     ids = torch.tensor([PROMPT])
     expected = reference.generate(ids, max_new_tokens=8, do_sample=False, eos_token_id=-1)
-    backend = LocalBackend(dataclasses.replace(local_config, model=str(layout.folder)))
-    await backend.start()
-    try:
-        greedy = SamplingParams(temperature=0)
-        asked = GenerationRequest("r", PROMPT, 8, frozenset(), greedy)
-        chunks = [chunk async for chunk in backend.generate(asked)]
-    finally:
-        await backend.stop()
-    tokens = [token for chunk in chunks for token in chunk.token_ids]
-    assert tokens == expected[0, len(PROMPT) :].tolist()
+    config = dataclasses.replace(local_config, model=str(layout.folder))
+    asked = GenerationRequest("r", PROMPT, 8, frozenset(), SamplingParams(temperature=0))
+    async with started(config) as backend:
+        assert await sample(backend, asked) == expected[0, len(PROMPT) :].tolist()
 
 
 # Packed weights, with kernels that compute on a CPU

@@ -15,10 +15,8 @@ from safetensors.torch import save_file
 from adapters.base import (
     FEATURES,
     BackendConfig,
-    GenerationChunk,
     GenerationRequest,
     SamplingParams,
-    TokenLogprobs,
 )
 from adapters.local.backend import LocalBackend
 from demo.package import CONFIG
@@ -26,6 +24,7 @@ from harmony.tokenizer import decode, encode, encode_with_control
 from harmony.vocab import RETURN, STOP_TOKENS
 from server.app import create_app
 from server.settings import Settings
+from tests.adapters.sampling import logprobs, run, tokens
 
 pytest.importorskip("vllm", reason="vLLM is not installed")
 
@@ -156,16 +155,6 @@ def ask(max_tokens: int = 40, **fields: Any) -> GenerationRequest:
     return GenerationRequest("r", ids, max_tokens, **({"stop_token_ids": frozenset()} | fields))
 
 
-async def run(
-    backend: VLLMBackend | LocalBackend, request: GenerationRequest
-) -> list[GenerationChunk]:
-    return [chunk async for chunk in backend.generate(request)]
-
-
-def tokens(chunks: list[GenerationChunk]) -> list[int]:
-    return [token_id for chunk in chunks for token_id in chunk.token_ids]
-
-
 async def sample(backend: VLLMBackend | LocalBackend, **fields: Any) -> list[int]:
     return tokens(await run(backend, ask(**fields)))
 
@@ -225,10 +214,6 @@ async def test_each_token_of_a_grammar_has_its_logprobs(backend: VLLMBackend) ->
     entries = logprobs(chunks)
     assert [entry.token_id for entry in entries] == tokens(chunks)
     assert all(entry.top[0] == (entry.token_id, entry.logprob) for entry in entries)
-
-
-def logprobs(chunks: list[GenerationChunk]) -> list[TokenLogprobs]:
-    return [entry for chunk in chunks for entry in chunk.logprobs or ()]
 
 
 @pytest.mark.parametrize("top_p", [1.0, 0.99])

@@ -68,7 +68,7 @@ NOT_PLAIN = {
 
 
 @pytest.mark.parametrize("schema", NOT_PLAIN.values(), ids=NOT_PLAIN)
-def test_others_do(schema: dict[str, Any]) -> None:
+def test_others_are_not_plain(schema: dict[str, Any]) -> None:
     assert not is_plain(schema)
 
 

@@ -12,7 +12,6 @@ from transformers.generation.continuous_batching.cache_allocators import (
 from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
 from adapters.base import BackendConfig, GenerationRequest
-from adapters.local.backend import LocalBackend
 from adapters.local.engine.cache import (
     SharedPages,
     WindowPages,
@@ -21,6 +20,8 @@ from adapters.local.engine.cache import (
     read_indices,
     sharing_allocators,
 )
+from tests.adapters.local.conftest import started
+from tests.adapters.sampling import sample
 
 
 def allocator(pages: int, per_sector: int) -> SimpleNamespace:
@@ -105,13 +106,8 @@ async def test_steps_are_computed_where_their_inputs_are_written(
         self.compute_stream = object()
 
     monkeypatch.setattr(ContinuousBatchingIOs, "__init__", with_a_stream)
-    backend = LocalBackend(small_config)
-    await backend.start()
-    try:
+    async with started(small_config) as backend:
         processor = backend._engine._manager.batch_processor  # type: ignore[union-attr]
         assert processor.inputs_and_outputs.compute_stream is None
         assert processor.offloading_manager._compute_stream is None
-        asked = GenerationRequest("r", (1, 2, 3), 2, frozenset())
-        assert [chunk async for chunk in backend.generate(asked)]
-    finally:
-        await backend.stop()
+        assert await sample(backend, GenerationRequest("r", (1, 2, 3), 2, frozenset()))

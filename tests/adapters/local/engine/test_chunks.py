@@ -1,5 +1,4 @@
 import asyncio
-import dataclasses
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +9,9 @@ from hypothesis import strategies as st
 from transformers.generation.continuous_batching import RequestStatus
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
-from adapters.local.backend import LocalBackend
 from adapters.local.engine.chunks import STEP_SECONDS, ChunkSize, measure_steps
+from tests.adapters.local.conftest import started
+from tests.adapters.sampling import sample
 
 
 def settled(seconds_per_token: float, length: int = 2000, steps: int = 10) -> ChunkSize:
@@ -97,33 +97,28 @@ def test_the_duration_of_steps_is_measured() -> None:
 async def test_a_long_prompt_takes_several_steps_beside_a_stream(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {**small_config.options, "batch_tokens": "4096", "cache_tokens": "8192"}
-    backend = LocalBackend(dataclasses.replace(small_config, options=options))
-    await backend.start()
     steps: list[list[int]] = []
-    manager: Any = backend._engine._manager  # type: ignore[union-attr]
-    compute = manager._generation_step
 
-    def recorded() -> None:
-        batch = manager.batch_processor.inputs_and_outputs.requests_in_batch
-        steps.append([one.query_length for one in batch])
-        compute()
-
-    monkeypatch.setattr(manager, "_generation_step", recorded)
-
-    def ask(length: int, tokens: int) -> Any:
+    def ask(length: int, tokens: int) -> GenerationRequest:
         prompt = tuple(place % 900 for place in range(length))
         greedy = SamplingParams(temperature=0)
-        return backend.generate(GenerationRequest("r", prompt, tokens, frozenset(), greedy))
+        return GenerationRequest("r", prompt, tokens, frozenset(), greedy)
 
-    try:
-        stream = ask(5, 4000)
+    async with started(small_config, batch_tokens="4096", cache_tokens="8192") as backend:
+        manager: Any = backend._engine._manager  # type: ignore[union-attr]
+        compute = manager._generation_step
+
+        def recorded() -> None:
+            batch = manager.batch_processor.inputs_and_outputs.requests_in_batch
+            steps.append([one.query_length for one in batch])
+            compute()
+
+        monkeypatch.setattr(manager, "_generation_step", recorded)
+        stream = backend.generate(ask(5, 4000))
         await anext(stream)
         async with asyncio.timeout(60):
-            assert [chunk async for chunk in ask(3000, 1)]
+            assert await sample(backend, ask(3000, 1))
         await stream.aclose()
-    finally:
-        await backend.stop()
     beside = [lengths[1] for lengths in steps if len(lengths) == 2]
     assert sum(beside) == 3000
     assert max(beside) <= 1024

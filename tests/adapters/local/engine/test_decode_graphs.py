@@ -1,10 +1,9 @@
 """Decode graphs without a GPU: `Recording` repeats operations on the same memory, as CUDA does."""
 
 import asyncio
-import dataclasses
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +21,8 @@ from adapters.local.engine.decode_graphs import Capture, Graph, capture_on, padd
 from adapters.local.model import attention
 from adapters.local.model.attention import Batch
 from adapters.local.model.kernels import HOPPER_ATTENTION
+from tests.adapters.local.conftest import started
+from tests.adapters.sampling import sample
 
 Patch = pytest.MonkeyPatch
 GREEDY = SamplingParams(temperature=0)
@@ -120,15 +121,8 @@ def graphs(monkeypatch: Patch) -> Graphs:
 
 @pytest.fixture
 def opened(small_config: BackendConfig) -> OpenBackend:
-    @asynccontextmanager
-    async def open_backend(**options: str) -> AsyncIterator[LocalBackend]:
-        changed = {**small_config.options, "decode_graphs": "true", **options}
-        backend = LocalBackend(dataclasses.replace(small_config, options=changed))
-        await backend.start()
-        try:
-            yield backend
-        finally:
-            await backend.stop()
+    def open_backend(**options: str) -> AbstractAsyncContextManager[LocalBackend]:
+        return started(small_config, **{"decode_graphs": "true", **options})
 
     return open_backend
 
@@ -137,10 +131,6 @@ def request(length: int, tokens: int, **fields: Any) -> GenerationRequest:
     prompt = torch.randint(0, 1000, (length,), generator=torch.Generator().manual_seed(length))
     fields.setdefault("sampling", GREEDY)
     return GenerationRequest("r", tuple(prompt.tolist()), tokens, frozenset(), **fields)
-
-
-async def sample(backend: LocalBackend, asked: GenerationRequest) -> list[int]:
-    return [token for one in [_ async for _ in backend.generate(asked)] for token in one.token_ids]
 
 
 async def sample_all(backend: LocalBackend, asked: list[GenerationRequest]) -> list[list[int]]:

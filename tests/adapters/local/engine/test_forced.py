@@ -12,6 +12,7 @@ from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from harmony.vocab import RETURN
 from tests.adapters.local.conftest import started
+from tests.adapters.sampling import sample
 
 CHOICES = range(500, 508)
 
@@ -48,10 +49,6 @@ def request(
 async def backend(local_config: BackendConfig) -> AsyncIterator[LocalBackend]:
     async with started(local_config) as backend:
         yield backend
-
-
-async def sample(backend: LocalBackend, asked: GenerationRequest) -> list[int]:
-    return [token async for chunk in backend.generate(asked) for token in chunk.token_ids]
 
 
 async def sample_all(backend: LocalBackend, *, logprobs: int | None) -> list[list[int]]:

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
-from adapters.local.backend import LocalBackend
 from adapters.local.model import output_layer, packed
 from adapters.local.model.loading import load
 from adapters.local.model.output_layer import keep_needed_logits, pack_output_layer
 from adapters.local.model.packed import Float16Linear, PackedLayer, ReorderedLinear
 from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
+from tests.adapters.local.conftest import started
+from tests.adapters.sampling import sample
 
 TYPES = [
     torch.float32,
@@ -157,9 +158,7 @@ def test_logits_are_those_of_sequences_with_a_new_token() -> None:
 async def test_steps_inside_a_prompt_compute_no_logits(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = LocalBackend(small_config)
-    await backend.start()
-    try:
+    async with started(small_config) as backend:
         engine: Any = backend._engine
         rows: list[int] = []
         step = engine._step
@@ -173,8 +172,5 @@ async def test_steps_inside_a_prompt_compute_no_logits(
         limit = int(engine._manager.batch_processor.cache.max_batch_tokens)
         prompt = tuple(place % 900 for place in range(2 * limit + 5))
         request = GenerationRequest("r", prompt, 2, frozenset(), SamplingParams(temperature=0))
-        tokens = [token async for chunk in backend.generate(request) for token in chunk.token_ids]
-    finally:
-        await backend.stop()
-    assert len(tokens) == 2
+        assert len(await sample(backend, request)) == 2
     assert rows == [0, 0, 1, 1]
