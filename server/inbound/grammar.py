@@ -70,6 +70,11 @@ class Masking:
     available: bool = True
     parallel_calls: bool = False
 
+    @property
+    def is_off(self) -> bool:
+        """Whether no request gets a grammar."""
+        return self.when == "never" or not self.available
+
 
 @dataclass(frozen=True, slots=True)
 class ConstraintRequest:
@@ -146,7 +151,7 @@ def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
     Equal requests are compiled once. Raises InvalidRequest naming a field that cannot be enforced.
     """
     param = next(_params_that_need_masks(request), None)
-    if masking.when == "never" or not masking.available:
+    if masking.is_off:
         if param is not None:
             raise InvalidRequest(
                 f"'{param}' cannot be enforced here: sampling is not constrained.",
@@ -167,7 +172,7 @@ def answer_only(masking: Masking) -> Constraint:
 
     Where there are no masks, nothing is enforced.
     """
-    if masking.when == "never" or not masking.available:
+    if masking.is_off:
         return Constraint()
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
     return Constraint(

@@ -181,11 +181,10 @@ async def _open(
             for answer in range(answers):
                 for index, entry in enumerate(entries):
                     tasks.create_task(open_one(answer, index, entry))
-    except BaseExceptionGroup as group:
+    except BaseException as error:
         await close_sessions(done.values(), context.answer_id)
-        raise group.exceptions[0] from None
-    except BaseException:
-        await close_sessions(done.values(), context.answer_id)
+        if isinstance(error, BaseExceptionGroup):
+            raise error.exceptions[0] from None
         raise
     return tuple(
         tuple(done[answer, index] for index in range(len(entries))) for answer in range(answers)

@@ -5,7 +5,7 @@ Source: https://platform.openai.com/docs/guides/function-calling#tool-choice
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 from server.inbound.tools import OpenedTool, Tools, shortened
 from server.schemas.fields import (
@@ -17,7 +17,9 @@ from server.schemas.fields import (
     optional_string,
     string,
 )
+from server.schemas.tools import Mode
 
+_MODES = get_args(Mode)
 _NAMED = ("function", "custom")
 _FAMILIES = ("web_search",)
 
@@ -35,7 +37,7 @@ class ToolChoice:
     param: the request's field that holds the choice.
     """
 
-    mode: Literal["none", "auto", "required"] = "auto"
+    mode: Mode = "auto"
     allowed: frozenset[str] | None = None
     echo: str | dict[str, Any] = field(default="auto", compare=False)
     param: str = field(default="tool_choice", compare=False)
@@ -57,7 +59,7 @@ def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> To
 def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     if value is None:
         return ToolChoice()
-    if value in ("none", "auto", "required"):
+    if value in _MODES:
         return ToolChoice(value, echo=value)
     if not isinstance(value, dict):
         raise invalid(param, "expected 'none', 'auto', 'required' or an object")
@@ -75,7 +77,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         param = f"{param}.allowed_tools"
         value = mapping(value["allowed_tools"], param)
     mode = value.get("mode", "auto")
-    if mode not in ("none", "auto", "required"):
+    if mode not in _MODES:
         raise invalid(f"{param}.mode", "expected 'none', 'auto' or 'required'")
     allowed: set[str] = set()
     echoes: list[dict[str, Any]] = []

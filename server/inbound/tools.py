@@ -237,11 +237,9 @@ def _with_grammar(description: str | None, grammar: dict[str, Any] | None) -> st
 def _checked(tools: Tools) -> Tools:
     """The tools themselves. Raises InvalidRequest if two have the same recipient."""
     seen: set[str] = set()
-    hosted = ((tool.param, tool.declaration) for tool in tools.hosted)
-    names = [
-        *((f"{tool.param}.name", tool.declared) for tool in tools.served),
-        *((param, call) for param, declared in hosted for call in declared_calls([declared])),
-    ]
+    names = [(f"{tool.param}.name", tool.declared) for tool in tools.served]
+    for tool in tools.hosted:
+        names += [(tool.param, call) for call in declared_calls([tool.declaration])]
     for param, declared in names:
         if declared.recipient in seen:
             raise invalid(param, f"two tools are named '{declared.name}'", "duplicate_tool")

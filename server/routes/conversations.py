@@ -142,13 +142,9 @@ async def _read_items(
 ) -> tuple[StoredItem, ...]:
     """The request's items in the form in which they are stored.
 
-    An item that the model wrote comes with the model's message, if that is known.
-
-    request: the HTTP request.
-    value: the request's `items`.
-    conversation_id: of the conversation to which they are added; None for a new one.
-
-    Raises InvalidRequest if an item is invalid, alone or after those of the conversation.
+    An item that the model wrote comes with the model's message, if that is known. value: the
+    request's `items`. conversation_id: that of the conversation to which they are added; None for a
+    new one. Raises InvalidRequest if an item is invalid, alone or after those of the conversation.
     """
     owner = owner_of(request)
     context = context_of(request)

@@ -188,13 +188,13 @@ async def test_a_run_that_is_cancelled_before_it_began_still_emits_its_last_even
 
 
 async def test_the_last_events_of_a_cancelled_run_are_not_lost() -> None:
-    messages_by_item_id = asyncio.Event()
+    may_emit = asyncio.Event()
 
     async def produce(emit: Emit) -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            await messages_by_item_id.wait()
+            await may_emit.wait()
             await emit(events(0))
 
     run = Run(produce)
@@ -202,7 +202,7 @@ async def test_the_last_events_of_a_cancelled_run_are_not_lost() -> None:
     run.cancel()
     await settle()
     run.cancel()
-    messages_by_item_id.set()
+    may_emit.set()
     assert await read(run) == [0]
 
 
@@ -456,27 +456,6 @@ async def test_a_run_that_failed_has_no_reference_to_its_producer(ended: bool) -
         assert alive_run() is None
     finally:
         gc.enable()
-
-
-async def test_the_last_reader_to_leave_cancels_a_foreground_run(source: Source) -> None:
-    run = Run(source)
-    await settle()
-    with run.read(lambda: None):
-        with run.read(lambda: None):
-            pass
-        await settle()
-        assert not run.done
-    await run.wait()
-    assert source.cancelled
-
-
-async def test_readers_may_leave_a_background_run(source: Source) -> None:
-    run = Run(source, background=True)
-    with run.read(lambda: None):
-        pass
-    source.end()
-    await run.wait()
-    assert not source.cancelled
 
 
 async def test_a_reader_that_breaks_leaves(source: Source) -> None:
