@@ -193,14 +193,14 @@ class ValueCounter:
         self._in_string = False
         self._begins_line = is_stream
         # The last byte of a chunk, if it means something else together with the next one.
-        self._held = b""
+        self._carried = b""
 
     def add(self, chunk: bytes) -> int:
         """How many values a message has so far; the most if the chunk has parts of several."""
-        data = self._held + chunk
+        data = self._carried + chunk
         backslashes = len(data) - len(data.rstrip(b"\\"))
         end = len(data) - (backslashes % 2 or data.endswith(b"\r"))
-        data, self._held = data[:end], data[end:]
+        data, self._carried = data[:end], data[end:]
         most = 0
         for line in data.splitlines(keepends=True) if self._is_stream else [data]:
             if self._begins_line and line in _ENDS:  # An empty line ends the event.

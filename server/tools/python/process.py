@@ -255,7 +255,7 @@ class ProcessSandbox:
             record.live, record.lost = None, True
         await self._make_room()
         # A cancellation in the middle would leave two sessions with one folder.
-        if not await completed(self._adopt(record)):
+        if not await completed(self._give_warm(record)):
             await self._launch(record)
         record.ran = True
         self._refill_soon()
@@ -348,7 +348,7 @@ class ProcessSandbox:
             return str(error)
         return None
 
-    async def _adopt(self, record: Session) -> bool:
+    async def _give_warm(self, record: Session) -> bool:
         """Give the waiting process to a session that never had one, if it has the same limits."""
         warm = self._warm
         if warm is None or record.ran or record.uploads or record.limits != warm.limits:
@@ -371,7 +371,7 @@ class ProcessSandbox:
                 raise
             left, record.folder = record.folder, warm.folder
             record.user, record.live = warm.user, warm.live
-            warm.held.close()
+            warm.folder_lock.close()
             await _remove(left)
         return True
 
@@ -407,7 +407,7 @@ class ProcessSandbox:
         """The session with a new folder."""
         record = self._new(limits)
         self._folders.give(session, record.folder)
-        record.held.close()
+        record.folder_lock.close()
         return record
 
     def _find(self, session: str, limits: SandboxLimits) -> Session | None:
@@ -420,8 +420,8 @@ class ProcessSandbox:
 
     def _new(self, limits: SandboxLimits) -> Session:
         user = FIRST_USER + secrets.randbelow(FIRST_USER) if self._layers.user else None
-        folder, held = self._folders.make(user)
-        return Session(limits, folder, user, held=held)
+        folder, lock = self._folders.make(user)
+        return Session(limits, folder, user, folder_lock=lock)
 
     def _get(self, session: str) -> Session:
         try:
@@ -439,7 +439,7 @@ class ProcessSandbox:
         try:
             await _remove(record.folder)
         finally:
-            record.held.close()
+            record.folder_lock.close()
 
 
 async def _end(record: Session) -> None:

@@ -19,7 +19,7 @@ class Session:
     last cell. uploads: those that are received. uploaded: the bytes of all uploads but failed ones,
     ever. lock: held by the cell that runs. moving: held while its files are listed, opened,
     moved or deleted, while a process starts until `live` has it, and while the session or its
-    process is ended. held: the lock of a folder that no session has yet.
+    process is ended. folder_lock: the lock of a folder that no session has yet.
 
     Who needs several of these takes `lock` first, then `moving`, and then the sandbox's turn to
     start a process. The turn is kept after `moving` is released; nobody who has it takes a lock.
@@ -37,7 +37,7 @@ class Session:
     used: float = 0.0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     moving: asyncio.Lock = field(default_factory=asyncio.Lock)
-    held: ExitStack = field(default_factory=ExitStack)
+    folder_lock: ExitStack = field(default_factory=ExitStack)
 
     @property
     def data(self) -> Path:

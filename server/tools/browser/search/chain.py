@@ -41,7 +41,7 @@ class SearchChain:
     def __init__(
         self, providers: Sequence[SearchProvider], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        _tell_apart(provider for provider in providers if isinstance(provider, _DocumentProvider))
+        _number_hosts(provider for provider in providers if isinstance(provider, _DocumentProvider))
         self._links = [_Link(provider, clock) for provider in providers]
 
     @property
@@ -99,7 +99,7 @@ class SearchChain:
         return None
 
 
-def _tell_apart(providers: Iterable[_DocumentProvider]) -> None:
+def _number_hosts(providers: Iterable[_DocumentProvider]) -> None:
     """Number the hosts that several providers share: `docs`, `docs-2`. The first one keeps it.
 
     Otherwise a URL of the second one's document would open the first one's of that path.

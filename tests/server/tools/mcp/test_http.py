@@ -60,13 +60,13 @@ def test_a_long_run_of_one_sign_is_not_held(sign: bytes) -> None:
 
 
 class Measured(bytes):
-    """Bytes that know how long they were together with what was held before."""
+    """Bytes that know how long they were together with what came before."""
 
     joined = 0
 
-    def __radd__(self, held: bytes) -> bytes:
-        self.joined = len(held) + len(self)
-        return held + bytes(self)
+    def __radd__(self, before: bytes) -> bytes:
+        self.joined = len(before) + len(self)
+        return before + bytes(self)
 
 
 async def test_results_of_calls_do_not_count_with_lists() -> None:

@@ -80,7 +80,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-class Held:
+class Paused:
     """A function that waits on its thread until it may go on. results: what it returned."""
 
     def __init__(self, function: Callable[..., Any]) -> None:

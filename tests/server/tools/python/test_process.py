@@ -34,7 +34,7 @@ from server.tools.python.sandbox import (
 from server.tools.python.usage import processes_below
 from tests.server.tools.python.cells import (
     LIMITS,
-    Held,
+    Paused,
     cell,
     content,
     names_in,
@@ -177,19 +177,19 @@ async def test_a_file_is_closed_after_the_thread_that_reads_it(
 ) -> None:
     """A descriptor that is closed too early may already be another file's."""
     await files_alone.write("a", "x", content(b"1"))
-    held = Held(lambda descriptor, _: is_open(descriptor))
-    monkeypatch.setattr(module, "os", SimpleNamespace(read=held, close=os.close))
-    await held.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
-    assert held.results == [True]
+    paused = Paused(lambda descriptor, _: is_open(descriptor))
+    monkeypatch.setattr(module, "os", SimpleNamespace(read=paused, close=os.close))
+    await paused.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
+    assert paused.results == [True]
 
 
 async def test_a_file_is_closed_after_the_thread_that_writes_it(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(lambda upload, _: is_open(upload._file))
-    monkeypatch.setattr(session_files.Upload, "write", lambda *arguments: held(*arguments))
-    await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
-    assert held.results == [True]
+    paused = Paused(lambda upload, _: is_open(upload._file))
+    monkeypatch.setattr(session_files.Upload, "write", lambda *arguments: paused(*arguments))
+    await paused.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
+    assert paused.results == [True]
     assert await files_alone.files("a") == []
 
 
@@ -197,19 +197,19 @@ async def test_a_file_that_is_opened_after_a_cancellation_is_closed(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await files_alone.write("a", "x", content(b"1"))
-    held = Held(session_files.open_file)
-    monkeypatch.setattr(session_files, "open_file", held)
-    await held.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
-    assert not is_open(held.results[0])
+    paused = Paused(session_files.open_file)
+    monkeypatch.setattr(session_files, "open_file", paused)
+    await paused.cancelled_in(asyncio.create_task(read(files_alone, "a", "x")))
+    assert not is_open(paused.results[0])
 
 
 async def test_an_upload_that_begins_after_a_cancellation_leaves_nothing(
     files_alone: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held(session_files.Upload)
-    monkeypatch.setattr(session_files, "Upload", held)
-    await held.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
-    assert not is_open(held.results[0]._file)
+    paused = Paused(session_files.Upload)
+    monkeypatch.setattr(session_files, "Upload", paused)
+    await paused.cancelled_in(asyncio.create_task(files_alone.write("a", "x", content(b"1"))))
+    assert not is_open(paused.results[0]._file)
     assert await files_alone.files("a") == []
 
 

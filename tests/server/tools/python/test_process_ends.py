@@ -22,7 +22,7 @@ from server.tools.python.sandbox import (
 from server.tools.python.usage import processes_below
 from tests.server.tools.python.cells import (
     LIMITS,
-    Held,
+    Paused,
     cell,
     content,
     names_in,
@@ -133,11 +133,11 @@ async def test_no_folder_is_made_again_for_a_session_that_is_closed(
 ) -> None:
     names = names_in(root)
     await sandbox.create("a", OTHER)
-    held = Held(module._empty_folders)
-    monkeypatch.setattr(module, "_empty_folders", held)
+    paused = Paused(module._empty_folders)
+    monkeypatch.setattr(module, "_empty_folders", paused)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
-    await held.began.wait()
-    await close_before(held.go_on, sandbox)
+    await paused.began.wait()
+    await close_before(paused.go_on, sandbox)
     with pytest.raises(NoSuchSession):
         await task
     assert names_in(root) == names
@@ -164,13 +164,13 @@ async def test_a_process_that_gets_a_session_while_the_sandbox_stops_ends(
 ) -> None:
     before = running()
     await sandbox.create("a", LIMITS)
-    held = Held(session_transfers.move)
-    monkeypatch.setattr(session_transfers, "move", held)
+    paused = Paused(session_transfers.move)
+    monkeypatch.setattr(session_transfers, "move", paused)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
-    await held.began.wait()
+    await paused.began.wait()
     stopping = asyncio.create_task(sandbox.stop())
     await turns()
-    held.go_on.set()
+    paused.go_on.set()
     await stopping
     assert running() < before
     assert await task == [CellEnd("died", "the server stops")]
@@ -180,16 +180,16 @@ async def test_a_session_that_is_closed_while_it_gets_a_process_has_no_link(
     root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await sandbox.create("a", LIMITS)
-    held = Held(session_transfers.move)
-    monkeypatch.setattr(session_transfers, "move", held)
+    paused = Paused(session_transfers.move)
+    monkeypatch.setattr(session_transfers, "move", paused)
     task = asyncio.create_task(cell(sandbox, "a", "1"))
-    await held.began.wait()
+    await paused.began.wait()
     closing = asyncio.create_task(sandbox.close("a"))
     await turns()
     # Another one of its name keeps its own folder.
     await sandbox.create("a", LIMITS)
     await sandbox.write("a", "x", content(b"1"))
-    held.go_on.set()
+    paused.go_on.set()
     await closing
     assert await task == [CellEnd("died", "the session was closed")]
     assert await read(sandbox, "a", "x") == b"1"
