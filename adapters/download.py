@@ -164,8 +164,11 @@ def _check_room(model: str, size: int, cache: Path) -> None:
 
 def why_no_room(size: int, cache: Path) -> str | None:
     """Why the disk of `cache` does not take a download of `size` bytes; None where it does."""
-    folder = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(folder).free
+    try:
+        folder = next(folder for folder in (cache, *cache.parents) if folder.exists())
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        return f"cannot be stored in {cache}: {error.strerror}"
     if free >= size + _MARGIN:
         return None
     needed = f"{_size(size)} and {_size(_MARGIN)} to spare"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from adapters.download import download
+from adapters.download import download, why_no_room
 from adapters.errors import BackendFailed
 from tests.adapters import gpt_oss_layout
 
@@ -211,6 +211,11 @@ def test_a_download_that_breaks_is_reported(hub: Hub) -> None:
     hub.broken = "tokenizer.json"
     with pytest.raises(BackendFailed, match=r"cannot download org/model: .*500"):
         download("org/model", Shown())
+
+
+def test_a_cache_that_cannot_be_read_is_named() -> None:
+    cache = Path("/" + "x" * 300)
+    assert why_no_room(1, cache) == f"cannot be stored in {cache}: File name too long"
 
 
 def test_a_disk_without_room_is_named_with_the_sizes(
