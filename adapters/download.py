@@ -37,11 +37,11 @@ def download(
 
     token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`.
 
-    A folder, a name that the cache holds whole, and anything that is no name on the hub are left
-    alone, and so is a hub that cannot be reached, if the cache has a part of the model: the engine
-    then finds what it needs there, or says what it lacks. Raises BackendFailed for a path without a
-    folder or that cannot be read, where the hub refuses or cannot be reached, where the disk has no
-    room, and where a download breaks.
+    Does nothing for a folder, for a name that the cache holds whole, and for anything that is no
+    name on the hub. Does nothing either if the hub cannot be reached but the cache has a part of
+    the model: the engine then finds what it needs there, or says what it lacks. Raises
+    BackendFailed for a path without a folder, for one that cannot be read, if the hub refuses or
+    cannot be reached, if the disk has no room, and if a download breaks.
     """
     try:
         if Path(model).exists():

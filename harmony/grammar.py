@@ -322,9 +322,9 @@ def _regex(pattern: str) -> str:
     return f"/{_SLASH_OR_ESCAPE.sub(lambda match: _ESCAPED.get(match[0], match[0]), body)}/"
 
 
-# What llguidance's lexer reads at one place. Where this differs, it reads less: then a grammar is
-# refused, while what looked like text here but not there could be anything. Possessive repetitions
-# keep the time linear.
+# What llguidance's lexer reads at one place, or less. To read less is safe: the grammar is refused.
+# To read more would not be: what is text here could be a rule there. Possessive repetitions keep
+# the time linear.
 _PART = re.compile(
     r"(?P<blank>[ \t]+|(?:\r?\n)+|(?:#|//)[^\n]*)"
     r'|(?P<string>"(?:\\(?:["\\/bfnrt]|u[a-fA-F0-9]{4})|[^"\\\x00-\x1f\x7f])*+"i?)'

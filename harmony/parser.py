@@ -6,11 +6,13 @@ decision depends on a later message.
 
 A header reaches from `<|start|>` (or from the token in its place) to `<|message|>`, a body from
 there to the next control token. Tokens outside of bodies are withheld. If a `<|message|>` follows,
-they were a header and stray text before it, and neither becomes text of a message. If the sampling
-ends there, by a stop token or by length, they become the text of messages, without header words:
-the longest legal header at the beginning of each part between `<|start|>` and `<|end|>`, and each
-part of a legal header that begins with `<|channel|>` or `<|constrain|>`, complete or cut off at the
-end. White space alone, beside words of a header, belongs to them.
+they were a header and stray text before it, and neither becomes text of a message.
+
+If the sampling ends there, by a stop token or by length, they become the text of messages: one for
+each part between `<|start|>` and `<|end|>`. The text has no header words. These are the longest
+legal header at the beginning of a part, and after it each part of a legal header that begins with
+`<|channel|>` or `<|constrain|>`, complete or cut off at the end. A part with nothing but header
+words and white space is no message.
 """
 
 from collections.abc import Iterable, Sequence

@@ -223,8 +223,9 @@ def test_objects_of_a_thousand_optional_properties_cannot_be_followed() -> None:
     assert not follows(loose(1000), "{")
 
 
-def test_a_reference_in_many_alternatives_counts_once() -> None:
-    reference = {"$ref": "#/$defs/k", "description": "The same in all."}
+@pytest.mark.parametrize("annotation", [{"description": "The same in all."}, {"$anchor": "a"}])
+def test_a_reference_in_many_alternatives_counts_once(annotation: dict[str, str]) -> None:
+    reference = {"$ref": "#/$defs/k", **annotation}
     unions = [closed(k=reference, **{f"a{n}": {"type": "null"}}) for n in range(20)]
     schema = {"anyOf": unions, "$defs": {"k": loose(MAX_OPEN // 2)}}
     assert not is_wide(schema)
