@@ -1,8 +1,8 @@
 """WebSocket connections: uvicorn's protocol, with limits that uvicorn lacks.
 
-The limits are: the memory of messages that are not complete, with that of all request bodies
-(1013), the time between two parts of a message (1008), and the time to read what is sent. Sources:
-RFC 6455 (5.5.3 for pongs, 7.4.1 for the codes).
+The limits are: the lists in the headers of the handshake (431), the memory of messages that are not
+complete, with that of all request bodies (1013), the time between two parts of a message (1008),
+and the time to read what is sent. Sources: RFC 6455 (5.5.3 for pongs, 7.4.1 for the codes).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from websockets.frames import CloseCode, Frame
 from websockets.http11 import Request
 from websockets.protocol import State
 
-from server.errors import APIError, BodyMemoryExhausted, InvalidRequest
+from server.errors import APIError, BodyMemoryExhausted, HeadersTooLarge, InvalidRequest
 from server.http.bodies.budget import Lease
 from server.http.connections.config import Config
 from server.http.connections.refusal import encoded, refusal
@@ -25,6 +25,13 @@ from server.threads import LARGE
 
 UNCHARGED = 1 << 16
 """Bytes of an unfinished message that take no memory of the budget."""
+
+MOST_LISTS = 4096
+"""Characters of `LISTS` in a handshake. The time to parse them grows with the square of their size:
+64 KB would take a quarter of a second."""
+
+LISTS = ("Connection", "Upgrade", "Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol")
+"""The headers of a handshake that are lists."""
 
 
 class Socket(WriteDeadline, WebSocketsSansIOProtocol):
@@ -98,18 +105,25 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
 
     def handle_connect(self, event: Request) -> None:
         """Start the handshake, or answer an invalid one with OpenAI's error body."""
+        lists = [value for name in LISTS for value in event.headers.get_all(name)]
+        if sum(map(len, lists)) > MOST_LISTS:
+            self.refuse(
+                HeadersTooLarge(
+                    f"The lists in the headers {', '.join(LISTS)} have more than {MOST_LISTS}"
+                    " characters."
+                )
+            )
+            return
         try:
             self.conn.process_request(event)
         except InvalidHandshake as error:
-            reason = InvalidRequest(f"The WebSocket handshake is not valid: {error}.")
-            self.handshake_initiated = True
-            self.refuse(reason)
+            self.refuse(InvalidRequest(f"The WebSocket handshake is not valid: {error}."))
         else:
             super().handle_connect(event)
 
     def refuse(self, error: APIError) -> None:
         """Answer the handshake with `error` and close."""
-        self.handshake_complete = self.close_sent = True
+        self.handshake_initiated = self.handshake_complete = self.close_sent = True
         self.config.refused(error.code)
         self.transport.write(encoded(refusal(error, self.client), self.default_headers))
         self.transport.close()

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message
 
 from server.errors import APIError, BodyTooLarge, InvalidRequest, UnsupportedEncoding
+from server.http.bodies import multipart
 from server.http.bodies.multipart import OVERHEAD, Form, read_form
 
 TYPE = "multipart/form-data; boundary=x"
@@ -105,11 +107,22 @@ async def test_a_form_that_is_wrong_is_refused(body: bytes, code: str, param: st
     assert (caught.value.code, caught.value.param) == (code, param)
 
 
-@pytest.mark.parametrize("kind", ["application/json", "multipart/form-data", "text/plain"])
+@pytest.mark.parametrize(
+    "kind", ["application/json", "multipart/form-data", "text/plain", f"{TYPE}{'; a=b' * 1000}"]
+)
 async def test_another_type_is_refused(kind: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await read(FILE + END, content_type=kind)
     assert caught.value.code == "invalid_multipart"
+
+
+def test_the_parameters_of_a_type_are_not_parsed_to_know_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time for that grows with the square of their size."""
+    monkeypatch.delattr(multipart, "parse_options_header")
+    assert multipart.is_multipart(Headers({"content-type": f" Multipart/Form-Data {';' * 60_000}"}))
+    assert not multipart.is_multipart(Headers())
 
 
 async def test_a_boundary_that_is_none_is_refused() -> None:
