@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
-from server.inbound.tools import OpenedTool, Tools, shortened
+from server.inbound.tools import Tools, shortened
 from server.schemas.fields import (
     array,
     declaration,
@@ -21,10 +21,7 @@ from server.schemas.tools import Mode
 
 _MODES = get_args(Mode)
 _NAMED = ("function", "custom")
-_FAMILIES = ("web_search",)
-
-_Names = Mapping[tuple[str, str | None, str], str]
-"""The recipients of the client's tools, by kind, namespace and name."""
+_WEB_SEARCH = "web_search"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,20 @@ class ToolChoice:
     allowed: frozenset[str] | None = None
     echo: str | dict[str, Any] = field(default="auto", compare=False)
     param: str = field(default="tool_choice", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The recipients that a choice can name.
+
+    client: those of the client's tools, by kind, namespace and name. hosted: those of hosted tools,
+    by the family of their type. servers: those of MCP servers, by their label; of each by the own
+    name of a tool, and by None those of all its tools.
+    """
+
+    client: Mapping[tuple[str, str | None, str], str]
+    hosted: Mapping[str, frozenset[str]]
+    servers: Mapping[Any, Mapping[str | None, frozenset[str]]]
 
 
 def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> ToolChoice:
@@ -66,7 +77,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     kind = string(value.get("type"), f"{param}.type")
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    named, echo = _tool(value, kind, tools, _names(tools), param)
+    named, echo = _tool(value, kind, _names(tools), param)
     if named:
         return ToolChoice("required", named, echo)
     raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
@@ -85,7 +96,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
         where = f"{param}.tools.{index}"
         kind = string(mapping(item, where).get("type"), f"{where}.type")
-        named, echo = _tool(item, kind, tools, names, where)
+        named, echo = _tool(item, kind, names, where)
         if named:
             allowed |= named
             echoes.append(echo)
@@ -100,7 +111,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
 
 
 def _tool(
-    value: dict[str, Any], kind: str, tools: Tools, names: _Names, param: str
+    value: dict[str, Any], kind: str, names: _Names, param: str
 ) -> tuple[frozenset[str], dict[str, Any]]:
     """The recipients of the tool that an entry names, and its echo.
 
@@ -110,10 +121,28 @@ def _tool(
         return _named(value, kind, names, param)
     known = ("type", "server_label", "name")
     echo: dict[str, Any] = {name: value[name] for name in known if name in value}
-    return _hosted(value, kind, tools, param), echo
+    if kind == "mcp" and names.servers:
+        return _mcp(value, names, param), echo
+    return names.hosted.get(_family(kind), frozenset()), echo
 
 
 def _names(tools: Tools) -> _Names:
+    """The names, which are collected once for all entries of a choice: it may have thousands."""
+    hosted: dict[str, frozenset[str]] = {}
+    servers: dict[Any, dict[str | None, frozenset[str]]] = {}
+    for declared in (tool.declaration for tool in tools.hosted):
+        calls = frozenset(call.recipient for call in declared.calls)
+        if declared.type == "mcp":
+            own_name = {to: declared.call_fields.get(to, {}).get("name") for to in calls}
+            one_each = {own_name[to]: frozenset({to}) for to in calls}
+            servers[declared.fields.get("server_label")] = {**one_each, None: calls}
+        else:
+            family = _family(declared.type)
+            hosted[family] = hosted.get(family, frozenset()) | calls
+    return _Names(_client_names(tools), hosted, servers)
+
+
+def _client_names(tools: Tools) -> dict[tuple[str, str | None, str], str]:
     names: dict[tuple[str, str | None, str], str] = {}
     for tool in tools.served:
         declared = tool.declared
@@ -133,47 +162,26 @@ def _named(
         value = mapping(value[kind], param)
     name = label(value.get("name"), f"{param}.name")
     namespace = optional_string(value.get("namespace"), f"{param}.namespace")
-    to = names.get((kind, namespace, name))
+    to = names.client.get((kind, namespace, name))
     if to is None:
         raise invalid(f"{param}.name", f"the request has no {kind} tool named '{name}'")
     echo = {"type": kind, "name": name}
     return frozenset({to}), echo if namespace is None else echo | {"namespace": namespace}
 
 
-def _hosted(value: dict[str, Any], kind: str, tools: Tools, param: str) -> frozenset[str]:
-    """The recipients of the hosted tool that a choice names; empty if the request has none.
-
-    Raises InvalidRequest for an MCP server that the request does not have, or one without such a
-    tool.
-    """
-    named = [tool for tool in tools.hosted if _family(tool.declaration.type) == _family(kind)]
-    if kind != "mcp":
-        return frozenset(call.recipient for tool in named for call in tool.declaration.calls)
-    return _mcp(value, named, param) if named else frozenset()
-
-
 def _family(kind: str) -> str:
     """The name that all versions of a kind of tools share: `web_search` of all web searches."""
-    return next((family for family in _FAMILIES if kind.startswith(family)), kind)
+    return _WEB_SEARCH if kind.startswith(_WEB_SEARCH) else kind
 
 
-def _mcp(value: dict[str, Any], servers: list[OpenedTool], param: str) -> frozenset[str]:
-    server = label(value.get("server_label"), f"{param}.server_label")
+def _mcp(value: dict[str, Any], names: _Names, param: str) -> frozenset[str]:
+    """Raises InvalidRequest for a server that the request does not have, or without such a tool."""
+    server = names.servers.get(label(value.get("server_label"), f"{param}.server_label"))
     name = optional_string(value.get("name"), f"{param}.name")
-    declared = [
-        tool.declaration
-        for tool in servers
-        if tool.declaration.fields.get("server_label") == server
-    ]
-    if not declared:
+    if server is None:
         raise invalid(f"{param}.server_label", "the request has no such MCP server")
-    calls = {
-        call.recipient
-        for one in declared
-        for call in one.calls
-        if name in (None, one.call_fields.get(call.recipient, {}).get("name"))
-    }
+    calls = server.get(name)
     if not calls:
         problem = "the MCP server has no tools" if name is None else "it has no such tool"
         raise invalid(param if name is None else f"{param}.name", problem)
-    return frozenset(calls)
+    return calls

@@ -9,8 +9,9 @@ from harmony.messages import FunctionTool
 from server.errors import InvalidRequest
 from server.generation.plan import DeclaredTool
 from server.inbound.tool_choice import ToolChoice, read_tool_choice
-from server.inbound.tools import Tools, read_tools
+from server.inbound.tools import OpenedTool, Tools, read_tools
 from server.schemas.limits import MAX_DECLARATION, MAX_LISTED, MAX_TOOLS
+from tests.server.tools.hosted import declaration
 
 WEATHER = {
     "type": "function",
@@ -256,6 +257,29 @@ def test_an_error_names_the_bad_field_of_a_tool_choice(value: Any, param: str) -
 
 def test_a_call_cannot_be_required_without_a_tool() -> None:
     assert failing_param(read_tool_choice, "required", Tools()) == "tool_choice"
+
+
+class Counted(dict[str, Any]):
+    """Counts how often a member is looked up."""
+
+    reads = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.reads += 1
+        return super().get(key, default)
+
+
+def test_the_calls_of_a_server_are_read_once_for_all_entries_of_a_choice() -> None:
+    fields = Counted({"functions.srv__add": {"name": "add"}})
+    server = {"server_label": "srv"}
+    declared = declaration(
+        "functions.srv__add", "mcp", "mcp_call", fields=server, call_fields=fields
+    )
+    entries = [{"type": "mcp", "name": "add"} | server] * 100
+    choice = {"type": "allowed_tools", "tools": entries}
+    read = read_tool_choice(choice, Tools(hosted=(OpenedTool(declared, "tools.0"),)))
+    assert read.allowed == frozenset({"functions.srv__add"})
+    assert fields.reads == 1
 
 
 @pytest.mark.parametrize("name", ["files.read", "mcp__github__create-issue", "a" * 128])
