@@ -37,10 +37,7 @@ from server.schemas.legacy_completions import MAX_BEST_OF
 from server.schemas.responses import CreateResponse
 from server.settings import Settings
 from server.store.approvals.base import KEEP_SECONDS
-from server.store.chat_completions import memory as chat_memory
-from server.store.conversations import memory as conversation_memory
-from server.store.memory_size import MOST_BYTES
-from server.store.responses import memory as response_memory
+from server.store.memory_size import CAPACITY, MOST_BYTES
 from server.store.responses.sql import _CHECK_BYTES
 from tests.documentation import PAGES, README, ROOT, blocks, commands, inline, section, table, text
 
@@ -404,8 +401,8 @@ NUMBERS = [
     ("responses", f"keeps the last answers, up to {idempotency.CAPACITY >> 20} MiB together"),
     (
         "storage",
-        f"holds at most {response_memory.CAPACITY:,} responses, {conversation_memory.CAPACITY:,}"
-        f" conversations and {chat_memory.CAPACITY:,} chat completions, and some"
+        f"holds at most {CAPACITY:,} responses, {CAPACITY:,} conversations and {CAPACITY:,} chat"
+        f" completions, and some"
         f" {MOST_BYTES >> 20} MiB of each of the three",
     ),
     ("storage", f"in the memory of the process, up to {recall.CAPACITY:,} tokens"),

@@ -11,8 +11,9 @@ from server import threads
 from server.encoding.json_pieces import EncodedArray
 from server.store.items import StoredItem
 
+CAPACITY = 10_000
 MOST_BYTES = 2**28
-"""The limit of a store in memory for each kind: responses, conversations, completions."""
+"""The limits of a store in memory for each kind: responses, conversations, completions."""
 
 _OBJECT_BYTES = 1000
 """The overhead of a part: a message's other fields, and the keys of the indices."""

@@ -13,9 +13,7 @@ from server.store.chat_completions.base import (
 )
 from server.store.items import SampledMessages, SampledTurn
 from server.store.lists import ListQuery, Page, fitting, page_in_memory
-from server.store.memory_size import MOST_BYTES, MemorySizes, Part
-
-CAPACITY = 10_000
+from server.store.memory_size import CAPACITY, MOST_BYTES, MemorySizes, Part
 
 _Key = tuple[str, str]
 

@@ -8,9 +8,7 @@ from server.store.conversations.base import Conversation, ConversationSize, Conv
 from server.store.item_index import ItemIndex
 from server.store.items import Item, StoredItem, ToolState
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
-from server.store.memory_size import MOST_BYTES, MemorySizes
-
-CAPACITY = 10_000
+from server.store.memory_size import CAPACITY, MOST_BYTES, MemorySizes
 
 _Key = tuple[str, str]
 

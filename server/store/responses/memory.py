@@ -20,10 +20,9 @@ from server.store.files.memory import MemoryFiles
 from server.store.item_index import ItemIndex
 from server.store.items import Item, StoredItem, turns_up_to_calls
 from server.store.lists import ListEntry, ListPage, ListQuery, Page, page_of, page_of_items
-from server.store.memory_size import MOST_BYTES, Measured, MemorySizes, Part
+from server.store.memory_size import CAPACITY, MOST_BYTES, Measured, MemorySizes, Part
 from server.store.responses.base import CANCELS, Event, Ledger, StoredResponse
 
-CAPACITY = 10_000
 _BATCH = 1000
 _MOST_SMALL = 500  # items that are looked through in a tenth of a millisecond
 

@@ -1,12 +1,13 @@
 """Stores of every kind, each test with a fresh one; PostgreSQL is a real server of our own."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from sqlalchemy import text
 
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
@@ -14,6 +15,11 @@ from server.store.responses.sql import SqlStore
 from tests.postgres import Postgres
 
 KINDS = ("sqlite", "postgresql")
+WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+)
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -21,7 +27,7 @@ class Database:
     """An empty database, and the stores that were opened on it."""
 
     url: str
-    opened: list[SqlStore]
+    opened: list[SqlStore] = field(default_factory=list)
 
     async def open(self) -> SqlStore:
         """Another gateway's store."""
@@ -29,6 +35,23 @@ class Database:
         self.opened.append(store)
         await store.start()
         return store
+
+    async def close(self) -> None:
+        """Stop all stores."""
+        for store in self.opened:
+            await store.stop()
+
+
+async def until_blocked(
+    store: SqlStore, work: Coroutine[Any, Any, T], count: int = 1
+) -> asyncio.Task[T]:
+    """Start `work`, and return when `count` connections wait for a lock of PostgreSQL."""
+    task = asyncio.create_task(work)
+    waiting = 0
+    async with asyncio.timeout(60):
+        while waiting < count and not task.done():
+            (waiting,) = await store.database.first(WAITING)
+    return task
 
 
 @pytest.fixture(params=KINDS)
@@ -41,10 +64,16 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    made = Database(database_url, [])
+    made = Database(database_url)
     yield made
-    for store in made.opened:
-        await store.stop()
+    await made.close()
+
+
+@pytest.fixture
+async def on_postgres(postgres: Postgres) -> AsyncIterator[Database]:
+    made = Database(await asyncio.to_thread(postgres.new_database))
+    yield made
+    await made.close()
 
 
 @pytest.fixture(params=["memory", *KINDS])

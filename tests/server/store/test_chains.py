@@ -1,44 +1,12 @@
 """Chains of responses that several gateways continue and delete at the same time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any
-
 import pytest
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import delete, select, update
 
-from server.store.responses.sql import SqlStore
 from server.store.tables import responses, runs
-from tests.postgres import Postgres
-from tests.server.store.conftest import Database
+from tests.server.store.conftest import Database, until_blocked
 from tests.server.store.test_contract import running, turn
 from tests.stored import put
-
-WAITING = text(
-    "SELECT count(*) FROM pg_stat_activity"
-    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
-)
-
-
-@pytest.fixture
-async def on_postgres(postgres: Postgres) -> AsyncIterator[Database]:
-    made = Database(await asyncio.to_thread(postgres.new_database), [])
-    yield made
-    for store in made.opened:
-        await store.stop()
-
-
-async def until_blocked(
-    store: SqlStore, work: Coroutine[Any, Any, bool], count: int = 1
-) -> asyncio.Task[bool]:
-    """Start `work`, and return when `count` connections wait for a lock of PostgreSQL."""
-    task = asyncio.create_task(work)
-    waiting = 0
-    async with asyncio.timeout(60):
-        while waiting < count and not task.done():
-            async with store.database.reading() as connection:
-                waiting = (await connection.execute(WAITING)).scalar_one()
-    return task
 
 
 @pytest.mark.parametrize("deleted", ["one", "two"])

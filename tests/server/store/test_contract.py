@@ -59,6 +59,27 @@ def numbered(*numbers: int) -> list[Event]:
     return [{"type": "x", "sequence_number": number, "delta": "é\u0000"} for number in numbers]
 
 
+async def first_of(store: Store, conversation_id: str, **fields: Any) -> StoredResponse:
+    """A response `one` that has read all items of the conversation."""
+    read = await store.conversations.read("a", conversation_id)
+    assert read is not None
+    one = turn("one", status="completed", conversation={"id": conversation_id}, **fields)
+    return replace(one, history=read.items, read_position=read.position)
+
+
+async def followed(store: Store, name: str) -> list[Event]:
+    """The events of a response until its end, read as they are stored."""
+    events: list[Event] = []
+    with store.listen(name) as changes:
+        while True:
+            ledger = await store.ledger("a", name, len(events))
+            assert ledger is not None
+            events += ledger.events
+            if ledger.ended:
+                return events
+            await changes.wait()
+
+
 async def test_what_is_put_is_got(store: Store) -> None:
     one = turn(
         "one", metadata={"naïve": "\u0000"}, input_items=(item("in", content=[{"a": None}]),)
@@ -138,13 +159,7 @@ async def test_a_chain_knows_all_turns_in_order(store: Store) -> None:
 async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any) -> None:
     talk = Conversation("a", "conv_1", 1, "2026-01-31", {})
     await store.conversations.create(talk, [item("c_0"), item("c_1")])
-    read = await store.conversations.read("a", "conv_1")
-    assert read is not None
-    one = replace(
-        turn("one", status="completed", conversation={"id": "conv_1"}),
-        history=read.items,
-        read_position=read.position,
-    )
+    one = await first_of(store, "conv_1")
     await put(store, one)
     two = turn("two", previous=one, input_items=tuple(item(f"in_{n}") for n in range(3)))
     await put(store, two)
@@ -163,13 +178,7 @@ async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any)
 async def test_a_history_has_only_what_its_conversation_still_has(store: Store) -> None:
     talks = store.conversations
     await talks.create(Conversation("a", "conv_1", 1, "2026-01-31", {}), [item("x"), item("y")])
-    read = await talks.read("a", "conv_1")
-    assert read is not None
-    one = replace(
-        turn("one", status="completed", conversation={"id": "conv_1"}),
-        history=read.items,
-        read_position=read.position,
-    )
+    one = await first_of(store, "conv_1")
     await put(store, one)
     await put(store, turn("two", previous=one))
 
@@ -447,24 +456,11 @@ async def test_a_run_is_notified_of_its_cancellation(store: Store) -> None:
 
 async def test_a_reader_hears_of_new_events_and_of_the_end(store: Store) -> None:
     await store.begin(running("one"))
-    heard: list[Event] = []
-
-    async def follow() -> None:
-        with store.listen("one") as changes:
-            while True:
-                ledger = await store.ledger("a", "one", len(heard))
-                assert ledger is not None
-                heard.extend(ledger.events)
-                if ledger.ended:
-                    return
-                await changes.wait()
-
-    reader = asyncio.create_task(follow())
+    following = asyncio.create_task(followed(store, "one"))
     await store.append("one", numbered(0))
     await store.append("one", numbered(1))
     await store.end(turn("one"), numbered(0, 1, 2))
-    await reader
-    assert heard == numbered(0, 1, 2)
+    assert await following == numbered(0, 1, 2)
 
 
 async def test_many_runs_at_once_are_independent(store: Store) -> None:

@@ -1,11 +1,10 @@
 """What holds for chat completions in every kind of store."""
 
-import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, text
+from sqlalchemy import delete
 
 from harmony.messages import Author, Channel, Message, Role
 from server.store import lists
@@ -13,9 +12,8 @@ from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledTurn
 from server.store.lists import ListQuery
 from server.store.responses.base import Store
-from server.store.responses.sql import SqlStore
 from server.store.tables import chat_completions
-from tests.postgres import Postgres
+from tests.server.store.conftest import Database, until_blocked
 
 ASSISTANT = Author(Role.ASSISTANT)
 SAMPLED = (
@@ -128,32 +126,17 @@ async def test_other_metadata_takes_the_place_of_the_old(store: Store) -> None:
     assert await store.chat_completions.annotate("ann", "lost", {}) is None
 
 
-WAITING = text(
-    "SELECT count(*) FROM pg_stat_activity"
-    " WHERE wait_event_type = 'Lock' AND datname = current_database()"
-)
-
-
-async def waiting(store: SqlStore) -> bool:
-    """Whether a connection waits for a lock; each time in a transaction of its own."""
-    async with store.database.reading() as connection:
-        return bool((await connection.execute(WAITING)).scalar_one())
-
-
-async def test_metadata_for_a_completion_that_another_gateway_deletes(postgres: Postgres) -> None:
-    url = await asyncio.to_thread(postgres.new_database)
-    store, other = SqlStore(url), SqlStore(url)
-    await store.start()
-    await other.start()
+async def test_metadata_for_a_completion_that_another_gateway_deletes(
+    on_postgres: Database,
+) -> None:
+    store, other = await on_postgres.open(), await on_postgres.open()
     await store.chat_completions.put(stored("a"))
-    async with asyncio.timeout(60), other.database.writing() as connection:
+    async with other.database.writing() as connection:
         await connection.execute(delete(chat_completions))
-        annotating = asyncio.ensure_future(store.chat_completions.annotate("ann", "a", {"k": "v"}))
-        while not await waiting(other):
-            assert not annotating.done()
+        annotate = store.chat_completions.annotate("ann", "a", {"k": "v"})
+        annotating = await until_blocked(other, annotate)
+        assert not annotating.done()
     assert await annotating is None
-    await store.stop()
-    await other.stop()
 
 
 async def test_a_deleted_completion_is_gone_with_its_calls(store: Store) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from server.store.conversations.base import Conversation, ConversationSize
 from server.store.responses.base import Store
 from tests.server.store.conftest import Database
-from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+from tests.server.store.test_contract import THOUGHT, first_of, item, numbered, running, turn
 from tests.stored import put
 
 TALK = Conversation("a", "conv", 1_700_000_000, "2026-01-31", {"topic": "é"})
@@ -129,13 +129,7 @@ async def test_turns_that_end_at_once_stay_together(store: Store) -> None:
 async def test_a_chain_knows_what_its_first_response_had_read(database: Database) -> None:
     store = await database.open()
     await store.conversations.create(TALK, [item("before")])
-    read = await store.conversations.read("a", "conv")
-    assert read is not None
-    one = replace(
-        turn("one", conversation={"id": "conv"}, status="completed"),
-        history=read.items,
-        read_position=read.position,
-    )
+    one = await first_of(store, "conv")
     await put(store, one)
     await store.conversations.add("a", "conv", [item("later")])
     two = turn("two", previous=one)
@@ -149,13 +143,7 @@ async def test_a_chain_knows_what_a_first_response_without_items_had_read(
 ) -> None:
     store = await database.open()
     await store.conversations.create(TALK, [item("before")])
-    read = await store.conversations.read("a", "conv")
-    assert read is not None
-    one = replace(
-        turn("one", conversation={"id": "conv"}, status="failed", input_items=(), made=()),
-        history=read.items,
-        read_position=read.position,
-    )
+    one = await first_of(store, "conv", input_items=(), made=())
     two = turn("two", previous=one)
     three = turn("three", previous=two)
     for response in (one, two, three):

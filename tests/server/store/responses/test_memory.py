@@ -18,32 +18,6 @@ def stored(
     return StoredResponse(owner, response, "2026-01-31", (), input_items, (made,))
 
 
-async def test_what_is_put_is_got() -> None:
-    store = MemoryStore()
-    one = stored("one")
-    await put(store, one)
-    assert await store.get("a", "one") is one
-    assert await store.items("a", ["msg_one", "msg_two"]) == {"msg_one": one.output[0]}
-
-
-async def test_another_owner_finds_nothing() -> None:
-    store = MemoryStore()
-    await put(store, stored("one"))
-    assert await store.get("b", "one") is None
-    assert await store.items("b", ["msg_one"]) == {}
-    assert not await store.delete("b", "one")
-    assert await store.get("a", "one") is not None
-
-
-async def test_what_is_deleted_is_gone_with_its_items() -> None:
-    store = MemoryStore()
-    await put(store, stored("one"))
-    assert await store.delete("a", "one")
-    assert await store.get("a", "one") is None
-    assert await store.items("a", ["msg_one"]) == {}
-    assert not await store.delete("a", "one")
-
-
 async def test_a_second_put_replaces() -> None:
     store = MemoryStore()
     await put(store, stored("one"))
@@ -144,21 +118,3 @@ async def test_what_is_deleted_weighs_nothing() -> None:
         await put(store, stored(f"small_{number}"))
         await store.delete("a", "big")
     assert await store.get("a", "small_5") is not None
-
-
-async def test_an_item_that_comes_back_keeps_its_first_form() -> None:
-    store = MemoryStore()
-    one = stored("one")
-    await put(store, one)
-    changed = StoredItem({"id": "msg_one", "type": "message", "content": "other"})
-    await put(store, stored("two", input_items=(changed,)))
-    assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
-    await store.delete("a", "two")
-    assert (await store.items("a", ["msg_one"]))["msg_one"] is one.output[0]
-
-
-def test_a_continuation_sees_history_input_and_output_in_order() -> None:
-    before, input_item = StoredItem({"id": "1"}), StoredItem({"id": "2"})
-    made = StoredItem({"id": "3"})
-    response = StoredResponse("a", {"id": "r"}, "2026-01-31", (before,), (input_item,), (made,))
-    assert response.items == (before, input_item, made)

@@ -31,7 +31,7 @@ from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from server.store.tables import metadata
 from tests.postgres import Postgres
 from tests.server.store.conftest import Database
-from tests.server.store.test_contract import THOUGHT, item, numbered, running, turn
+from tests.server.store.test_contract import THOUGHT, followed, item, numbered, running, turn
 from tests.stored import put
 
 SILENT = -1.0
@@ -215,24 +215,11 @@ async def test_a_cancel_reaches_the_gateway_that_runs(database: Database) -> Non
 async def test_events_reach_readers_at_other_gateways(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    heard: list[Any] = []
-
-    async def follow() -> None:
-        with second.listen("one") as changes:
-            while True:
-                ledger = await second.ledger("a", "one", len(heard))
-                assert ledger is not None
-                heard.extend(ledger.events)
-                if ledger.ended:
-                    return
-                await changes.wait()
-
-    reader = asyncio.create_task(follow())
+    following = asyncio.create_task(followed(second, "one"))
     await first.append("one", numbered(0))
     await first.append("one", numbered(1, 2))
     await first.end(turn("one"), numbered(0, 1, 2, 3))
-    await reader
-    assert heard == numbered(0, 1, 2, 3)
+    assert await following == numbered(0, 1, 2, 3)
 
 
 async def test_what_is_old_is_forgotten_and_what_is_continued_lives_on(database: Database) -> None:
@@ -499,11 +486,8 @@ async def until_unlocked(store: SqlStore) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> None:
-    url = await asyncio.to_thread(postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+async def test_a_gateway_without_a_connection_has_ended(on_postgres: Database) -> None:
+    first, second = await on_postgres.open(), await on_postgres.open()
     for name in ("one", "two"):
         await first.begin(running(name))
     assert await second.take_over_from_ended() == []
@@ -511,15 +495,11 @@ async def test_a_gateway_without_a_connection_has_ended(postgres: Postgres) -> N
     adopted = await until_adopted(second.take_over_from_ended)
     assert sorted(adopted) == ["one", "two"]
     assert await second.take_over_from_ended() == []
-    await second.stop()
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> None:
-    url = await asyncio.to_thread(postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+async def test_who_cannot_look_for_locks_adopts_nothing(on_postgres: Database) -> None:
+    first, second = await on_postgres.open(), await on_postgres.open()
     await first.begin(running("one"))
     await first.stop()
 
@@ -530,34 +510,26 @@ async def test_who_cannot_look_for_locks_adopts_nothing(postgres: Postgres) -> N
 
     looks = await until_adopted(look_twice)
     assert sorted(len(adopted) for adopted in looks) == [0, 1]
-    await second.stop()
 
 
 @pytest.mark.parametrize("name", ["_START_SECONDS", "LOCKLESS_SECONDS"])
 @pytest.mark.usefixtures("at_once")
 async def test_a_gateway_gets_the_time_to_connect_again(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch, name: str
+    on_postgres: Database, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(f"server.store.postgres_listener.{name}", 1e6)
-    url = await asyncio.to_thread(postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+    first, second = await on_postgres.open(), await on_postgres.open()
     await first.begin(running("one"))
     await first.stop()
     assert await second.take_over_from_ended() == []
-    await second.stop()
 
 
 @pytest.mark.usefixtures("at_once")
 async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_its_lock(
-    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+    on_postgres: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("server.store.postgres_listener.LOCKLESS_SECONDS", 600.0)
-    url = await asyncio.to_thread(postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+    first, second = await on_postgres.open(), await on_postgres.open()
     for name in ("one", "two"):
         await first.begin(running(name))
     async with first.database.writing() as connection:
@@ -569,8 +541,6 @@ async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_it
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
     assert sorted(await second.take_over_from_ended()) == ["one", "two"]
-    await first.stop()
-    await second.stop()
 
 
 def test_a_gateway_without_its_lock_has_time_for_a_heartbeat() -> None:
@@ -578,22 +548,18 @@ def test_a_gateway_without_its_lock_has_time_for_a_heartbeat() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-async def test_a_gateway_of_an_earlier_version_holds_no_lock(postgres: Postgres) -> None:
-    store = SqlStore(await asyncio.to_thread(postgres.new_database))
-    await store.start()
+async def test_a_gateway_of_an_earlier_version_holds_no_lock(on_postgres: Database) -> None:
+    store = await on_postgres.open()
     await store.begin(running("one"))
     async with store.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET gateway = 'gateway_1'")
     assert await store.take_over_from_ended() == []
-    await store.stop()
 
 
 @pytest.mark.usefixtures("at_once")
 async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> None:
-    url = await asyncio.to_thread(own_postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+    database = Database(await asyncio.to_thread(own_postgres.new_database))
+    first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     await first.stop()
     with second.listen("reconnected") as changes:
@@ -602,7 +568,7 @@ async def test_after_an_outage_no_gateway_has_ended(own_postgres: Postgres) -> N
         await asyncio.to_thread(own_postgres.start)
         await changes.wait()
     assert await second.take_over_from_ended() == []
-    await second.stop()
+    await database.close()
 
 
 async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
@@ -623,10 +589,8 @@ async def test_a_lost_server_is_an_unavailable_store_until_it_is_back(
 
 
 async def test_notices_are_heard_again_when_the_server_is_back(own_postgres: Postgres) -> None:
-    url = await asyncio.to_thread(own_postgres.new_database)
-    first, second = SqlStore(url), SqlStore(url)
-    await first.start()
-    await second.start()
+    database = Database(await asyncio.to_thread(own_postgres.new_database))
+    first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     await asyncio.to_thread(own_postgres.kill)
     await asyncio.to_thread(own_postgres.start)
@@ -634,8 +598,7 @@ async def test_notices_are_heard_again_when_the_server_is_back(own_postgres: Pos
         await second.cancel("one")
         while not await first.heartbeat(["one"]):
             await changes.wait()
-    await first.stop()
-    await second.stop()
+    await database.close()
 
 
 @pytest.mark.parametrize("url", ["", "x", "mysql://host/db", "sqlite://", "sqlite+pysqlite:///x"])
