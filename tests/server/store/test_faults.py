@@ -225,25 +225,26 @@ async def test_a_full_disk(tmp_path: Path) -> None:
     await store.stop()
 
 
-async def test_a_file_that_can_only_be_read(tmp_path: Path) -> None:
+@pytest.fixture
+async def read_only(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    """A store, not started, on a file that can only be read."""
     first = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await first.start()
     await first.stop()
     # Root may write to any file: SQLite is told instead.
     store = SqlStore(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
-    async with serving(store, tmp_path) as client:
+    yield store
+    await store.stop()
+
+
+async def test_a_file_that_can_only_be_read(read_only: SqlStore, tmp_path: Path) -> None:
+    async with serving(read_only, tmp_path) as client:
         await assert_only_stateless_is_served(client, reads=True)
-    await store.stop()
 
 
-async def test_a_file_that_can_only_be_read_ends_the_start(tmp_path: Path) -> None:
-    first = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await first.start()
-    await first.stop()
-    store = SqlStore(f"sqlite:///file:{tmp_path}/store.db?mode=ro&uri=true")
+async def test_a_file_that_can_only_be_read_ends_the_start(read_only: SqlStore) -> None:
     with pytest.raises(StoreUnavailable):
-        await store.start()
-    await store.stop()
+        await read_only.start()
 
 
 class FailsLater(MemoryStore):
