@@ -35,6 +35,7 @@ from tests.server.tools.python.cells import (
 
 OTHER = SandboxLimits(output=1 << 20)
 """Not those of the process that waits: a session with these starts one of its own."""
+ENDLESS = "while True: pass"
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ async def test_a_process_that_gets_a_session_while_the_sandbox_stops_ends(
     await sandbox.create("a", LIMITS)
     paused = Paused(session_transfers.move)
     monkeypatch.setattr(session_transfers, "move", paused)
-    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    task = asyncio.create_task(cell(sandbox, "a", ENDLESS))
     await paused.began.wait()
     stopping = asyncio.create_task(sandbox.stop())
     await turns()
@@ -182,7 +183,7 @@ async def test_a_session_that_is_closed_while_it_gets_a_process_has_no_link(
     await sandbox.create("a", LIMITS)
     paused = Paused(session_transfers.move)
     monkeypatch.setattr(session_transfers, "move", paused)
-    task = asyncio.create_task(cell(sandbox, "a", "1"))
+    task = asyncio.create_task(cell(sandbox, "a", ENDLESS))
     await paused.began.wait()
     closing = asyncio.create_task(sandbox.close("a"))
     await turns()
