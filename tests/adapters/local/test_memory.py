@@ -5,6 +5,7 @@ import platform
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -151,11 +152,14 @@ def test_zeros_are_released_and_stay_zeros() -> None:
 
 
 @linux_only
-def test_a_mapped_file_is_released_and_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("release", [release_pages, release_file_pages])
+def test_a_mapped_file_is_released_and_read_again(
+    tmp_path: Path, release: Callable[[torch.Tensor], None]
+) -> None:
     tensor = mapped(tmp_path / "weights")
     total = int(tensor.sum())
     before = resident(tensor)
-    release_pages(tensor)
+    release(tensor)
     assert resident(tensor) < before
     assert int(tensor.sum()) == total
 
@@ -181,16 +185,6 @@ def test_other_systems_do_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     tensor = torch.ones(MIB)
     release_pages(tensor)
     assert tensor.bool().all()
-
-
-@linux_only
-def test_a_mapped_file_that_is_needed_is_released_and_read_again(tmp_path: Path) -> None:
-    tensor = mapped(tmp_path / "weights")
-    total = int(tensor.sum())
-    before = resident(tensor)
-    release_file_pages(tensor)
-    assert resident(tensor) < before
-    assert int(tensor.sum()) == total
 
 
 @linux_only
