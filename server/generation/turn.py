@@ -74,7 +74,8 @@ class Turn:
         self._backend = backend
         self._guard = guard
         self._first = request
-        opened = isinstance(plan, TurnPlan) and plan.prefill[-1:] == (MESSAGE,)
+        self._prefill = plan.prefill if isinstance(plan, TurnPlan) else ()
+        opened = self._prefill[-1:] == (MESSAGE,)
         prompt_tokens = len(request.prompt_token_ids)
         self._reader = TurnReader(parser, prompt_tokens, plan.stop, opened=opened)
         self._tokens: list[int] = []
@@ -119,8 +120,7 @@ class Turn:
         """
         prompt = self._first.prompt_token_ids
         if not self._tokens:
-            prefill = self.plan.prefill if isinstance(self.plan, TurnPlan) else ()
-            return prompt[: len(prompt) - len(ASSISTANT) - len(prefill)]
+            return prompt[: len(prompt) - len(ASSISTANT) - len(self._prefill)]
         tokens = self._tokens[: None if self.last is None else self.last.stop]
         if tokens[-1] in _ENDS:
             tokens.pop()
