@@ -36,6 +36,7 @@ class Origins:
         self._origins = cors_origin
         names = None if allowed_host is None else (*LOOPBACK_NAMES, *allowed_host)
         self._names = None if names is None or ANY in names else frozenset(map(str.lower, names))
+        self._suffixes = tuple(name[1:] for name in self._names or () if name.startswith("*."))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface."""
@@ -61,13 +62,12 @@ class Origins:
         return None
 
     def _answers_for(self, host: str, scope: Scope) -> bool:
-        if self._names is None or host in self._names:
+        if self._names is None:
             return True
         name = _without_port(host)
-        if name in self._names or name.strip("[]") == _local_address(scope):
+        if name.strip("[]") == _local_address(scope):
             return True
-        parts = name.split(".")
-        return any(".".join(("*", *parts[i:])) in self._names for i in range(1, len(parts)))
+        return any(each in self._names or each.endswith(self._suffixes) for each in (host, name))
 
     def _granted(self, scope: Scope, headers: Headers) -> bool:
         """Whether the origin may send this request.
