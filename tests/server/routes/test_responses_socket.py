@@ -5,7 +5,6 @@ import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from server.responses import websocket
 from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
 from server.routes import responses_socket
 from server.store.errors import StoreUnavailable
+from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
-from server.store.responses.sql import SqlStore
 from server.threads import LARGE
 
 ANSWER = (
@@ -181,12 +180,9 @@ async def test_a_stored_response_is_known_to_all_connections(open_app: Any) -> N
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_elsewhere(
-    open_app: Any, tmp_path: Path, kind: str
+    open_app: Any, store: Store
 ) -> None:
-    store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await store.start()
     async with open_app(ANSWER, store=store) as app:
         async with connect(app) as socket:
             first = await socket.answer(input="one", store=False)
@@ -199,25 +195,20 @@ async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_el
             answer = await app.post("/v1/responses", more)
             assert answer.status_code == 400
             assert answer.json()["error"]["code"] == "previous_response_not_found"
-    await store.stop()
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
     assert shown.json() == third
     assert [item["content"][0]["text"] for item in listed.json()["data"]] == ["three"]
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_record_is_not_rendered_where_the_earlier_turns_are_not_stored(
-    open_app: Any, tmp_path: Path, kind: str
+    open_app: Any, store: Store
 ) -> None:
-    store = MemoryStore() if kind == "memory" else SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await store.start()
     async with open_app(ANSWER, store=store) as app:
         async with connect(app) as socket:
             first = await socket.answer(input="one", store=False)
             second = await socket.answer(input="two", previous_response_id=first["id"])
         path = f"/v1/responses/{second['id']}"
         answer = await app.client.get(path, params={"include[]": "gpt_oss:record"})
-    await store.stop()
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "include"
     assert "earlier turns" in answer.json()["error"]["message"]
