@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from harmony.grammar import AnyObject
-from server.tools.base import ToolProgress
 from server.tools.mcp import listing as listing_module
 from server.tools.mcp.limits import CACHE_SECONDS, MAX_OUTPUT
 from server.tools.mcp.servers import Server
-from tests.server.tools.mcp.conftest import call, context, events, result
+from tests.server.tools.mcp.conftest import call, context, result
 
 MakeTool = Callable[..., Any]
 Hostile = Callable[..., Server]
@@ -67,18 +66,6 @@ async def test_a_faulty_call_costs_only_itself(
     assert failed.fields["error"]["type"] == kind
     assert words in failed.fields["error"]["message"]
     assert "169.254" not in failed.text
-    await session.close()
-
-
-async def test_only_the_loop_of_one_call_reads_a_flood(
-    hostile: Hostile, make_tool: MakeTool
-) -> None:
-    tool = await make_tool(hostile("/endless"))
-    session = await tool.open(ENTRY, context(timeout=1.0))
-
-    made = await events(session, call("h__add"))
-
-    assert {type(event) for event in made[:-1]} == {ToolProgress}
     await session.close()
 
 
