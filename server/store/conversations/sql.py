@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
+    Select,
     and_,
     delete,
     false,
@@ -26,6 +27,9 @@ from server.store.items import Item, StoredItem, ToolState
 from server.store.lists import ListEntry, ListPage, ListQuery, Page
 from server.store.pages import BY_TIME, read_first_items, read_rows
 from server.store.tables import conversation_items, conversations
+
+_COLUMNS = [column for column in conversations.c if column is not conversations.c.tool_state]
+"""Those of `_conversation`. The state of tools may be large."""
 
 
 class SqlConversations:
@@ -51,14 +55,14 @@ class SqlConversations:
 
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         """Read the conversation's row."""
-        async with self._database.reading() as connection:
-            row = await _row(connection, owner, conversation_id)
+        row = await self._database.first(_one(owner, conversation_id))
         return None if row is None else _conversation(row)
 
     async def read(self, owner: str, conversation_id: str) -> ConversationSnapshot | None:
         """Read the conversation and its items in one transaction."""
         async with self._database.reading() as connection:
-            row = await _row(connection, owner, conversation_id)
+            whole = _one(owner, conversation_id).add_columns(conversations.c.tool_state)
+            row = (await connection.execute(whole)).first()
             if row is None:
                 return None
             columns = conversation_items.c
@@ -95,7 +99,7 @@ class SqlConversations:
             columns.conversation_id == rows.key(conversation_id), wanted
         )
         async with self._database.reading() as connection:
-            if await _row(connection, owner, conversation_id) is None:
+            if (await connection.execute(_one(owner, conversation_id))).first() is None:
                 return None
             found = await rows.read(connection, query.order_by(columns.place))
         return await rows.stored_items(found)
@@ -107,7 +111,7 @@ class SqlConversations:
         columns = conversation_items.c
         places = select(columns.place, columns.item_id).order_by(columns.place)
         async with self._database.reading() as connection:
-            if await _row(connection, owner, conversation_id) is None:
+            if (await connection.execute(_one(owner, conversation_id))).first() is None:
                 return None
             statement = places.where(columns.conversation_id == rows.key(conversation_id))
             found = await rows.read(connection, statement)
@@ -129,7 +133,9 @@ class SqlConversations:
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Read the rows of the page, and the first items."""
         async with self._database.reading() as connection:
-            page = await read_rows(connection, conversations, owner, query, by=BY_TIME)
+            page = await read_rows(
+                connection, conversations, owner, query, columns=_COLUMNS, by=BY_TIME
+            )
             ids = [row.id for row in page.entries]
             texts = await read_first_items(connection, conversation_items.c.conversation_id, ids)
         items = {name: codec.load(text) for name, text in texts.items()}
@@ -145,7 +151,7 @@ class SqlConversations:
         changed = update(conversations).where(_is(owner, conversation_id))
         values = {"metadata": codec.dump(dict(metadata))}
         async with self._database.writing() as connection:
-            statement = changed.values(values).returning(*conversations.c)
+            statement = changed.values(values).returning(*_COLUMNS)
             row = (await connection.execute(statement)).first()
         return None if row is None else _conversation(row)
 
@@ -210,9 +216,8 @@ def _is(owner: str, conversation_id: str) -> ColumnElement[bool]:
     return rows.is_of(conversations, owner, conversation_id)
 
 
-async def _row(connection: AsyncConnection, owner: str, conversation_id: str) -> Any:
-    query = select(conversations).where(_is(owner, conversation_id))
-    return (await connection.execute(query)).first()
+def _one(owner: str, conversation_id: str) -> Select[Any]:
+    return select(*_COLUMNS).where(_is(owner, conversation_id))
 
 
 def _conversation(row: Any) -> Conversation:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, ScalarSelect, delete, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, ScalarSelect, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -197,7 +197,7 @@ class SqlStore:
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:
         """Read the response, with the chain of those that it continues."""
         async with self.database.reading() as connection:
-            row = await self._row(connection, owner, response_id)
+            row = await _row(connection, owner, response_id, *responses.c)
             if row is None:
                 return None
             chain = await chains.read(connection, row)
@@ -208,7 +208,8 @@ class SqlStore:
     ) -> Page[Item] | None:
         """Read the ids of all items, and the items of the page."""
         async with self.database.reading() as connection:
-            row = await self._row(connection, owner, response_id)
+            columns = responses.c.id, responses.c.conversation_id, responses.c.seen
+            row = await _row(connection, owner, response_id, *columns)
             if row is None:
                 return None
             places = await chains.read_places(connection, row)
@@ -217,7 +218,7 @@ class SqlStore:
     async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
         """Read the API's object."""
         async with self.database.reading() as connection:
-            row = await self._row(connection, owner, response_id)
+            row = await _row(connection, owner, response_id, responses.c.id, responses.c.body)
             if row is None:
                 return None
             is_output = (items.c.response_id == row.id) & (items.c.side == OUTPUT)
@@ -404,10 +405,6 @@ class SqlStore:
         )
         return (await connection.execute(same)).first() is not None
 
-    async def _row(self, connection: AsyncConnection, owner: str, response_id: str) -> Any:
-        found = await connection.execute(select(responses).where(_is(owner, response_id)))
-        return found.first()
-
     async def _notify(self, connection: AsyncConnection, topic: str) -> None:
         if not self.database.is_sqlite:
             await connection.execute(select(func.pg_notify(PostgresListener.CHANNEL, topic)))
@@ -438,6 +435,13 @@ def _replacing(database: Database) -> Any:
         index_elements=[events.c.response_id, events.c.first],
         set_={name: batch.excluded[name] for name in ("count", "body")},
     )
+
+
+async def _row(
+    connection: AsyncConnection, owner: str, response_id: str, *columns: Column[Any]
+) -> Any:
+    """These columns of the owner's response; None if there is none."""
+    return (await connection.execute(select(*columns).where(_is(owner, response_id)))).first()
 
 
 def _is(owner: str, response_id: str) -> ColumnElement[bool]:

@@ -1,14 +1,17 @@
 """Lists of conversations and responses, in memory and in databases alike."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 
 import pytest
+from sqlalchemy import update
 
 from server.store import codec, lists
 from server.store.conversations.base import Conversation
 from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery
 from server.store.responses.base import Store
+from server.store.tables import conversations
 from tests.server.store import test_contract
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import item
@@ -29,17 +32,31 @@ def conversation(name: str, second: int, owner: str = "a") -> Conversation:
 
 
 async def test_conversations_are_listed_by_time_for_their_owner(store: Store) -> None:
-    conversations = store.conversations
-    await conversations.create(conversation("newer", 2), [item("one"), item("two")])
-    await conversations.create(conversation("older", 1), [])
-    await conversations.create(conversation("other", 3, owner="b"), [])
-    page = await conversations.list("a", EVERYTHING)
+    talks = store.conversations
+    await talks.create(conversation("newer", 2), [item("one"), item("two")])
+    await talks.create(conversation("older", 1), [])
+    await talks.create(conversation("other", 3, owner="b"), [])
+    page = await talks.list("a", EVERYTHING)
     assert ids(page) == ["older", "newer"]
     assert not page.has_more
     assert page.entries[1].object == conversation("newer", 2).to_api()
     assert page.entries[1].first_item == item("one").item
     assert page.entries[0].first_item is None
-    assert ids(await conversations.list("a", ListQuery(100, "desc"))) == ["newer", "older"]
+    assert ids(await talks.list("a", ListQuery(100, "desc"))) == ["newer", "older"]
+
+
+async def test_a_list_of_conversations_reads_no_state_of_tools(database: Database) -> None:
+    store = await database.open()
+    for number in range(20):
+        await store.conversations.create(conversation(f"conv_{number}", number), [])
+    await store.database.change(update(conversations).values(tool_state="x" * 500_000))
+    tracemalloc.start()
+    try:
+        assert len(ids(await store.conversations.list("a", EVERYTHING))) == 20
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 5_000_000
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
