@@ -9,11 +9,11 @@ tokens before the first difference, and the largest difference of a token's logp
 import argparse
 import asyncio
 
-from adapters.base import BackendConfig, GenerationRequest, SamplingParams, TokenLogprobs
+from adapters.base import GenerationRequest, SamplingParams, TokenLogprobs
 from adapters.local.backend import LocalBackend
+from benchmarks.library.backends import local_backend
 from demo import checkpoint
-from harmony.mask_tokenizer import mask_tokenizer
-from harmony.tokenizer import decode, encode_with_control
+from harmony.tokenizer import encode_with_control
 
 
 async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLogprobs]:
@@ -25,17 +25,10 @@ async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLog
 
 
 async def main(streams: int, tokens: int) -> None:
-    config = BackendConfig(
-        str(checkpoint.ensure_random()), {}, encode_with_control, decode, mask_tokenizer
-    )
-    backend = LocalBackend(config)
-    await backend.start()
-    try:
-        names = [str(number) for number in range(streams)]
+    names = [str(number) for number in range(streams)]
+    async with local_backend(checkpoint.ensure_random()) as backend:
         alone = [await sample(backend, name, tokens) for name in names]
         together = await asyncio.gather(*(sample(backend, name, tokens) for name in names))
-    finally:
-        await backend.stop()
     agreeing, furthest = [], 0.0
     for one, other in zip(alone, together, strict=True):
         pairs = list(zip(one, other, strict=True))
@@ -49,7 +42,7 @@ async def main(streams: int, tokens: int) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=16)
     parser.add_argument("--tokens", type=int, default=64)
     options = parser.parse_args()

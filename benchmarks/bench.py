@@ -25,8 +25,9 @@ from pathlib import Path
 import torch
 
 from adapters.local.model.precision import multiplies_bfloat16
-from benchmarks.library.engines import LOGS, PEERS, VLLM_PYTHON, installed
+from benchmarks.library.engines import PEERS, VLLM_PYTHON, installed
 from benchmarks.library.figures import ROOT, BenchmarkFailed, Figures, measure
+from benchmarks.library.processes import LOGS
 from benchmarks.plot import draw
 
 DOCS = ROOT / "docs/benchmarks.md"
@@ -287,19 +288,18 @@ def measure_all(parts: Sequence[Part], run: Run, *, quick: bool) -> tuple[dict[P
 
 
 def main(argv: Sequence[str] | None = None, run: Run = run) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = list(dict.fromkeys(part.module for part in PARTS))
     parser.add_argument("--only", nargs="+", choices=names, help="of the benchmarks", default=names)
     parser.add_argument("--quick", action="store_true", help="little work, to see that it runs")
-    parser.add_argument("--no-plot", action="store_true", help=f"it is drawn with {CURVES.module}")
     parser.add_argument("--docs", action="store_true", help="write the table and the plot to docs")
     options = parser.parse_args(argv)
     if options.docs and options.quick:
         parser.error("--docs publishes the figures, and those of --quick are of too little work")
     LOGS.mkdir(parents=True, exist_ok=True)
     parts = [part for part in PARTS if part.module in options.only]
-    drawn = CURVES.module in options.only and not options.no_plot
-    found, status = measure_all([*parts, *([CURVES] if drawn else [])], run, quick=options.quick)
+    curves = [CURVES] if CURVES.module in options.only else []
+    found, status = measure_all([*parts, *curves], run, quick=options.quick)
     by_title = {part.title: figures for part, figures in found.items()}
     (LOGS / "results.json").write_text(json.dumps(by_title, indent=1) + "\n")
     new = {part.module: "\n".join(rows(part, found[part])) for part in parts if part in found}

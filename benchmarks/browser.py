@@ -93,7 +93,7 @@ async def measure_calls(html: bytes, runs: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--documents", type=int, default=1000)
     parser.add_argument("--kilobytes", type=int, default=100)
     parser.add_argument("--runs", type=int, default=20)

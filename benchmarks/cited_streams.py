@@ -140,7 +140,7 @@ async def measure(file: str, tokens: int, count: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tokens", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=25)
     options = parser.parse_args()

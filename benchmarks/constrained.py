@@ -27,11 +27,11 @@ from transformers import AutoModelForCausalLM, GptOssConfig
 from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.drawn_requests import CHAT, MODEL, Drawn, draw
+from benchmarks.library.backends import config
 from harmony.events import MessageEnded
-from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Channel
 from harmony.parser import Parser
-from harmony.tokenizer import decode, encode, encode_with_control
+from harmony.tokenizer import encode
 from harmony.vocab import CALL, END, RETURN, START, VOCAB_SIZE
 from server.app import create_app
 from server.settings import Settings
@@ -101,10 +101,7 @@ class Recording(LocalBackend):
 @asynccontextmanager
 async def serving(model: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Recording]]:
     """A server for `model` on a free port. Yields a client and the server's engine."""
-    options = {"device": "cpu", "batch_tokens": "512"}
-    backend = Recording(
-        BackendConfig(str(model), options, encode_with_control, decode, mask_tokenizer)
-    )
+    backend = Recording(config(model, {"device": "cpu", "batch_tokens": "512"}))
     await backend.start()
     app = create_app(
         Settings(model=str(model), served_model_name=(MODEL,), store="memory"), backend

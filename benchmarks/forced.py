@@ -11,22 +11,19 @@ are not compared; tests/adapters/local/engine/test_forced.py does that.
 import argparse
 import asyncio
 import random
-import statistics
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.base import GenerationRequest, SamplingParams
 from adapters.grammars import TokenMask
 from adapters.local.backend import LocalBackend
 from benchmarks.library import figures
+from benchmarks.library.backends import local_backend
+from benchmarks.library.timing import Rate, Stopwatch, median, ratio
 from demo import checkpoint
 from harmony.grammar import AnyObject, CallableTool, GrammarSpec, SchemaJson, turn_grammar
-from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Conversation, Message, Role, SystemContent
 from harmony.render import render
-from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
 
 TEXT = {"type": "string", "maxLength": 16}
@@ -88,16 +85,11 @@ def counting(forced: list[int]) -> Iterator[None]:
         TokenMask.consume_forced = original  # type: ignore[method-assign]
 
 
-@dataclass(frozen=True)
-class Rate:
-    """The tokens of one arm, their number per second, and per second of processor time."""
+async def measure(
+    backend: LocalBackend, spec: GrammarSpec, streams: int, seed: int
+) -> tuple[int, Rate]:
+    """The number of tokens of some answers at once, and their rate."""
 
-    tokens: int
-    clock: float
-    processor: float
-
-
-async def rate(backend: LocalBackend, spec: GrammarSpec, streams: int, seed: int) -> Rate:
     async def one(number: int) -> int:
         request = GenerationRequest(
             f"b{number}",
@@ -109,61 +101,53 @@ async def rate(backend: LocalBackend, spec: GrammarSpec, streams: int, seed: int
         )
         return sum([len(chunk.token_ids) async for chunk in backend.generate(request)])
 
-    clock, processor = time.perf_counter(), time.process_time()
+    stopwatch = Stopwatch()
     tokens = sum(await asyncio.gather(*map(one, range(streams))))
-    clock, processor = time.perf_counter() - clock, time.process_time() - processor
-    return Rate(tokens, tokens / clock, tokens / processor)
+    return tokens, stopwatch.rate(tokens)
 
 
-async def measure(cases: list[str], streams: list[int], rounds: int) -> figures.Figures:
-    backend = LocalBackend(
-        BackendConfig(str(checkpoint.ensure()), {}, encode_with_control, decode, mask_tokenizer)
-    )
+async def measure_all(cases: list[str], streams: list[int], rounds: int) -> figures.Figures:
     found: figures.Figures = {}
-    await backend.start()
-    try:
+    async with local_backend(checkpoint.ensure()) as backend:
         for name in cases:
             for count in streams:
-                found |= await _case(backend, name, count, rounds)
-    finally:
-        await backend.stop()
+                found |= await compare(backend, name, count, rounds)
     return found
 
 
-async def _case(backend: LocalBackend, name: str, streams: int, rounds: int) -> figures.Figures:
+async def compare(backend: LocalBackend, name: str, streams: int, rounds: int) -> figures.Figures:
     spec = CASES[name]
-    await rate(backend, spec, streams, 0)
+    await measure(backend, spec, streams, 0)
     rates: dict[str, list[Rate]] = {"forced": [], "sampled": []}
+    counts = dict.fromkeys(rates, 0)
     forced = [0]
     for seed in range(rounds):
         for arm in random.sample(list(rates), 2):
             with counting(forced) if arm == "forced" else sampling_all():
-                rates[arm].append(await rate(backend, spec, streams, 100 * seed))
-    clock = {arm: [one.clock for one in each] for arm, each in rates.items()}
-    processor = {arm: [one.processor for one in each] for arm, each in rates.items()}
-    ratio = figures.median_ratio(clock["forced"], clock["sampled"])
-    of_cpu = figures.median_ratio(processor["forced"], processor["sampled"])
-    total = sum(one.tokens for one in rates["forced"])
+                tokens, rate = await measure(backend, spec, streams, 100 * seed)
+            counts[arm] += tokens
+            rates[arm].append(rate)
+    gain = ratio(rates["forced"], rates["sampled"])
     print(
-        f"{name:16} {streams:3} streams  sampled {statistics.median(clock['sampled']):6.0f} tok/s"
-        f"  forced {statistics.median(clock['forced']):6.0f} tok/s  ratio {ratio:.2f}"
-        f"  of CPU {of_cpu:.2f}  share {forced[0] / total:.0%}",
+        f"{name:16} {streams:3} streams  sampled {median(rates['sampled']).clock:6.0f} tok/s"
+        f"  forced {median(rates['forced']).clock:6.0f} tok/s  ratio {gain.clock:.2f}"
+        f"  of CPU {gain.processor:.2f}  share {forced[0] / counts['forced']:.0%}",
         flush=True,
     )
     return {
-        f"{name}, {streams} streams: forced / sampled": ratio,
-        f"{name}, {streams} streams, CPU: forced / sampled": of_cpu,
+        f"{name}, {streams} streams: forced / sampled": gain.clock,
+        f"{name}, {streams} streams, CPU: forced / sampled": gain.processor,
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     figures.add_option(parser)
     arguments = parser.parse_args()
-    found = asyncio.run(measure(arguments.cases, arguments.streams, arguments.rounds))
+    found = asyncio.run(measure_all(arguments.cases, arguments.streams, arguments.rounds))
     figures.write(found, arguments.json)
 
 

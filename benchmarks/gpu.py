@@ -21,7 +21,6 @@ import asyncio
 import random
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,10 +30,20 @@ import torch
 from adapters.local.model.weights import why_no_mxfp4
 from benchmarks.library import figures
 from benchmarks.library.clients import batch_scheduling
-from benchmarks.library.engines import OURS, OURS_ON_VLLM, VLLM, Engine, Setup, installed, started
+from benchmarks.library.engines import (
+    OURS,
+    OURS_ON_VLLM,
+    VLLM,
+    Engine,
+    Missing,
+    Setup,
+    installed,
+    started,
+)
 from benchmarks.library.figures import ROOT
 from benchmarks.library.processes import NotStarted
 from benchmarks.library.shapes import LARGE, TINY, Shape, ensure, read_shape, stores_mxfp4
+from benchmarks.library.timing import shortest
 from benchmarks.peers import WARMING, load, long_prompt
 
 FOLDER = ROOT / "build/shapes"
@@ -92,14 +101,12 @@ def _shortest(device: str, tries: int, work: Callable[[], object]) -> float:
         if device.startswith("cuda"):
             torch.cuda.synchronize(device)
 
-    seconds = []
-    for _ in range(tries):
-        wait()
-        began = time.perf_counter()
+    def finished() -> None:
         work()
         wait()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
+
+    wait()
+    return shortest(finished, tries)
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,7 @@ def show(found: figures.Figures) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--model", type=Path, help="a gpt-oss checkpoint's folder")
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=installed(ENGINES))
@@ -219,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 for case, rate in measure(engine, work):
                     print(f"{engine_name}: {case}: {rate:.1f} tokens/s", flush=True)
                     rates[engine_name][case] = rate
-        except NotStarted as error:
+        except (Missing, NotStarted) as error:
             print(f"left out: {engine_name}: {error}", file=sys.stderr, flush=True)
     limits = {decode_name(n): floors.decode(n, CONTEXT + work.tokens // 2) for n in work.streams}
     limits |= {prefill_name(n): floors.prefill(n) for n in work.prompts}

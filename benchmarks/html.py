@@ -18,6 +18,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser
 
+from benchmarks.library.timing import shortest
 from server.tools.browser.html import html_page
 from server.tools.browser.lines import wrap
 
@@ -48,12 +49,7 @@ def made(kilobytes: int) -> dict[str, str]:
 
 
 def milliseconds(work: Callable[[], Any], runs: int) -> float:
-    best = float("inf")
-    for _ in range(runs):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best * 1000
+    return shortest(work, runs, time.process_time) * 1000
 
 
 def others() -> dict[str, Callable[[str], Any]]:
@@ -87,7 +83,7 @@ def measure(name: str, html: str, runs: int) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--kilobytes", type=int, default=100)
     parser.add_argument("--runs", type=int, default=20)

@@ -30,8 +30,7 @@ from typing import Any
 
 from benchmarks.library import figures
 from benchmarks.library.clients import post, usage
-from benchmarks.library.engines import LOGS
-from benchmarks.library.processes import free_port, process_seconds, running
+from benchmarks.library.processes import LOGS, free_port, process_seconds, running
 from demo import checkpoint
 from harmony.vocab import STOP_TOKENS
 
@@ -99,7 +98,6 @@ def measure(tokens: int) -> figures.Figures:
         *(sys.executable, "-m", "server", "serve", "--served-model-name", "model"),
         *("--port", str(port), "--store", "memory"),
     ]
-    LOGS.mkdir(parents=True, exist_ok=True)
     torch = imports_of_torch()
     began = time.perf_counter()
     with running(command, f"http://127.0.0.1:{port}/ready", LOGS / "lifetime.log") as process:
@@ -123,7 +121,7 @@ def measure(tokens: int) -> figures.Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, default=60)
     figures.add_option(parser)

@@ -12,25 +12,22 @@ OMP_NUM_THREADS=1 for it, because waiting threads spin).
 import argparse
 import asyncio
 import random
-import statistics
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import GenerationConfig
 
-from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.base import GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
 from adapters.local.engine.batching import batching
 from adapters.local.model.loading import load
 from adapters.local.options import Options, parse_options
-from benchmarks.library import figures
+from benchmarks.library import engines, figures
+from benchmarks.library.backends import local_backend
+from benchmarks.library.timing import Rate, Stopwatch, median, ratio
 from demo import checkpoint
-from harmony.mask_tokenizer import mask_tokenizer
-from harmony.tokenizer import decode, encode_with_control
-from harmony.vocab import END, VOCAB_SIZE
+from harmony.vocab import END
 
 PROMPT_TOKENS = 32
 GREEDY = SamplingParams(temperature=0)
@@ -42,7 +39,7 @@ Arm = Callable[[list[list[int]], int], Awaitable[int]]
 
 
 def prompts(streams: int, source: random.Random) -> list[list[int]]:
-    return [[source.randrange(190_000) for _ in range(PROMPT_TOKENS)] for _ in range(streams)]
+    return [engines.prompt(source, PROMPT_TOKENS) for _ in range(streams)]
 
 
 def ours(backend: LocalBackend, **fields: Any) -> Arm:
@@ -95,14 +92,6 @@ def plain_generate(model: Any) -> Arm:
     return arm
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """Tokens per second, by the clock and of the process's processor time."""
-
-    clock: float
-    processor: float
-
-
 async def measure(
     arms: dict[str, Arm], streams: int, tokens: int, rounds: int
 ) -> dict[str, list[Rate]]:
@@ -114,11 +103,10 @@ async def measure(
         source.shuffle(names)
         for name in names:
             batch = prompts(streams, source)
-            clock, processor = time.perf_counter(), time.process_time()
-            sampled = await arms[name](batch, tokens)
-            clock, processor = time.perf_counter() - clock, time.process_time() - processor
+            stopwatch = Stopwatch()
+            rate = stopwatch.rate(await arms[name](batch, tokens))
             if turn:
-                rates[name].append(Rate(sampled / clock, sampled / processor))
+                rates[name].append(rate)
     return rates
 
 
@@ -129,20 +117,14 @@ def report(
     found: figures.Figures = {}
     print(f"\n{streams} stream{'s' if streams > 1 else ''}{'':26} tok/s  tok/s of CPU")
     for name, values in rates.items():
-        clock = statistics.median(rate.clock for rate in values)
-        processor = statistics.median(rate.processor for rate in values)
-        found[f"{streams} streams: {name}, tokens/s"] = clock
-        print(f"  {name:32} {clock:6.1f} {processor:13.1f}")
+        rate = median(values)
+        found[f"{streams} streams: {name}, tokens/s"] = rate.clock
+        print(f"  {name:32} {rate.clock:6.1f} {rate.processor:13.1f}")
     for over, under in ratios:
-        clock = figures.median_ratio(
-            [rate.clock for rate in rates[over]], [rate.clock for rate in rates[under]]
-        )
-        processor = figures.median_ratio(
-            [rate.processor for rate in rates[over]], [rate.processor for rate in rates[under]]
-        )
-        found[f"{streams} streams: {over} / {under}"] = clock
-        found[f"{streams} streams, CPU: {over} / {under}"] = processor
-        print(f"  {over + ' / ' + under:47} {clock:.3f} {processor:.3f}", flush=True)
+        of = ratio(rates[over], rates[under])
+        found[f"{streams} streams: {over} / {under}"] = of.clock
+        found[f"{streams} streams, CPU: {over} / {under}"] = of.processor
+        print(f"  {over + ' / ' + under:47} {of.clock:.3f} {of.processor:.3f}", flush=True)
     return found
 
 
@@ -173,30 +155,26 @@ async def main() -> None:
     folder = arguments.model or str(checkpoint.ensure_random())
     backend_options = dict(option.split("=", 1) for option in arguments.backend_option)
     options = parse_options(backend_options)
-    config = BackendConfig(folder, backend_options, encode_with_control, decode, mask_tokenizer)
-    assert mask_tokenizer().vocab_size == VOCAB_SIZE  # built before anything is timed
-    backend = LocalBackend(config)
-    await backend.start()
-    alone, stop_alone = manager_alone(load(folder, options, lambda *_: None), options)
-    arms = {
-        "generate": plain_generate(load(folder, options, lambda *_: None)),
-        "manager": alone,
-        "greedy": ours(backend, sampling=GREEDY),
-        "greedy, text grammar": ours(backend, sampling=GREEDY, grammar=TEXT),
-        "greedy, JSON grammar": ours(backend, sampling=GREEDY, grammar=JSON),
-        "sampled": ours(backend),
-        "sampled, text grammar": ours(backend, grammar=TEXT),
-        "sampled, JSON grammar": ours(backend, grammar=JSON),
-        "sampled, top_p": ours(backend, sampling=SamplingParams(top_p=0.95)),
-    }
-    arms = {name: arms[name] for name in arguments.arms or arms}
-    ratios = [pair for pair in RATIOS if set(pair) <= set(arms)]
     found: figures.Figures = {}
-    for streams in arguments.streams:
-        rates = await measure(arms, streams, arguments.tokens, arguments.rounds)
-        found |= report(rates, streams, ratios)
-    stop_alone()
-    await backend.stop()
+    async with local_backend(folder, **backend_options) as backend:
+        alone, stop_alone = manager_alone(load(folder, options, lambda *_: None), options)
+        arms = {
+            "generate": plain_generate(load(folder, options, lambda *_: None)),
+            "manager": alone,
+            "greedy": ours(backend, sampling=GREEDY),
+            "greedy, text grammar": ours(backend, sampling=GREEDY, grammar=TEXT),
+            "greedy, JSON grammar": ours(backend, sampling=GREEDY, grammar=JSON),
+            "sampled": ours(backend),
+            "sampled, text grammar": ours(backend, grammar=TEXT),
+            "sampled, JSON grammar": ours(backend, grammar=JSON),
+            "sampled, top_p": ours(backend, sampling=SamplingParams(top_p=0.95)),
+        }
+        arms = {name: arms[name] for name in arguments.arms or arms}
+        ratios = [pair for pair in RATIOS if set(pair) <= set(arms)]
+        for streams in arguments.streams:
+            rates = await measure(arms, streams, arguments.tokens, arguments.rounds)
+            found |= report(rates, streams, ratios)
+        stop_alone()
     figures.write(found, arguments.json)
 
 

@@ -14,17 +14,14 @@ grammars always change.
 import argparse
 import asyncio
 import random
-import statistics
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from adapters.base import Backend, BackendConfig, GenerationRequest, SamplingParams
-from adapters.local.backend import LocalBackend
+from adapters.base import Backend, GenerationRequest, SamplingParams
+from benchmarks.library.backends import local_backend
+from benchmarks.library.timing import Rate, Stopwatch, median, ratio
 from demo import checkpoint
-from harmony.mask_tokenizer import mask_tokenizer
-from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import STOP_TOKENS
 from server.generation.turn import prompt
 from server.http.bodies.json_text import validate
@@ -89,13 +86,13 @@ KINDS = {"text": text, "tools": tools, "schema": schema}
 SAMPLINGS = {"greedy": SamplingParams(temperature=0), "sampled": SamplingParams()}
 
 
-def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> GenerationRequest:
+async def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> GenerationRequest:
     """The request that the server makes of a body, with its grammar."""
     fields = {"model": "m", "reasoning_effort": "low", **body}
     context = CompileContext(
         "a", "2026-01-01", MemoryStore(), Recall(), Sealer(), Masking("always")
     )
-    compiled = asyncio.run(chat.compile(validate(fields, CreateChatCompletion), context))
+    compiled = await chat.compile(validate(fields, CreateChatCompletion), context)
     (plan,) = compiled.plans
     assert plan.grammar is not None
     return GenerationRequest(
@@ -105,15 +102,10 @@ def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> Genera
 
 @dataclass(frozen=True)
 class Run:
-    """One arm in one round: its answers, and their wall and processor time in seconds."""
+    """One arm in one round: its answers, and the rate of their tokens."""
 
     answers: list[tuple[int, ...]]
-    clock: float
-    processor: float
-
-    @property
-    def tokens(self) -> int:
-        return sum(map(len, self.answers))
+    rate: Rate
 
 
 async def run(backend: Backend, requests: list[GenerationRequest]) -> Run:
@@ -121,16 +113,16 @@ async def run(backend: Backend, requests: list[GenerationRequest]) -> Run:
         chunks = [chunk async for chunk in backend.generate(one)]
         return tuple(token_id for chunk in chunks for token_id in chunk.token_ids)
 
-    clock, processor = time.perf_counter(), time.process_time()
+    stopwatch = Stopwatch()
     answers = list(await asyncio.gather(*map(answer, requests)))
-    return Run(answers, time.perf_counter() - clock, time.process_time() - processor)
+    return Run(answers, stopwatch.rate(sum(map(len, answers))))
 
 
 async def compare(backend: Backend, kind: str, way: str, streams: int, rounds: int) -> None:
     pairs: list[tuple[Run, Run]] = []
     for round_number in range(rounds + 1):
         numbers = range(round_number * streams, (round_number + 1) * streams)
-        masked = [request(KINDS[kind](number), SAMPLINGS[way], number) for number in numbers]
+        masked = [await request(KINDS[kind](number), SAMPLINGS[way], number) for number in numbers]
         free = [replace(one, grammar=None) for one in masked]
         # Otherwise only the second arm would find the prompts in the cache.
         await run(backend, [replace(one, max_tokens=1) for one in free])
@@ -141,17 +133,13 @@ async def compare(backend: Backend, kind: str, way: str, streams: int, rounds: i
 
 
 def show(kind: str, way: str, streams: int, pairs: list[tuple[Run, Run]]) -> None:
-    median = statistics.median
-    speeds = [
-        median(side.tokens / side.clock for side in sides) for sides in zip(*pairs, strict=True)
-    ]
-    clock = median((a.tokens / a.clock) / (b.tokens / b.clock) for a, b in pairs)
-    processor = median((a.tokens / a.processor) / (b.tokens / b.processor) for a, b in pairs)
+    masked, free = ([run.rate for run in arm] for arm in zip(*pairs, strict=True))
+    of = ratio(masked, free)
     both = [pair for a, b in pairs for pair in zip(a.answers, b.answers, strict=True)]
     equal = sum(a == b for a, b in both) / len(both)
     print(
-        f"{streams:7} {kind:7} {way:8} {speeds[0]:6.1f} {speeds[1]:6.1f}"
-        f" {clock:9.3f} {processor:7.3f} {equal:7.0%}",
+        f"{streams:7} {kind:7} {way:8} {median(masked).clock:6.1f} {median(free).clock:6.1f}"
+        f" {of.clock:9.3f} {of.processor:7.3f} {equal:7.0%}",
         flush=True,
     )
 
@@ -163,17 +151,12 @@ async def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
-    folder = options.model or str(checkpoint.ensure())
-    assert mask_tokenizer() is not None  # built before anything is timed
-    config = BackendConfig(folder, {}, encode_with_control, decode, mask_tokenizer)
-    backend = LocalBackend(config)
-    await backend.start()
-    print("streams kind    tokens   masked   free     ratio  of CPU   equal")
-    for streams in options.streams:
-        for kind in options.kinds:
-            for way in SAMPLINGS:
-                await compare(backend, kind, way, streams, options.rounds)
-    await backend.stop()
+    async with local_backend(options.model or checkpoint.ensure()) as backend:
+        print("streams kind    tokens   masked   free     ratio  of CPU   equal")
+        for streams in options.streams:
+            for kind in options.kinds:
+                for way in SAMPLINGS:
+                    await compare(backend, kind, way, streams, options.rounds)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from typing import Any
 
 import httpx
 
+from benchmarks.library.processes import LOGS, free_port, process_seconds, running
 from server.ids import new_id
 
 WORKING = ("one", "two", "three")
@@ -73,12 +74,6 @@ def serve(port: int) -> None:
 # The processes
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def start_server(stack: ExitStack) -> int:
     """Start an MCP server. Returns its port."""
     port = free_port()
@@ -108,14 +103,13 @@ def start_gateway(stack: ExitStack, deaf: int) -> tuple[int, str]:
     )
     script = folder / "script.jsonl"
     script.write_text("".join(json.dumps(line) + "\n" for line in LINES))
-    command = [sys.executable, "-m", "server", "serve", "--port", "0", "--backend", "scripted"]
-    command += ["--script", str(script), "--mcp", str(servers), "--hosted-tools", "mcp"]
-    command += ["--log-level", "error", "--max-running", "8"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    stack.callback(process.wait)
-    stack.callback(process.kill)
-    assert process.stdout is not None
-    return process.pid, process.stdout.readline().split()[-1]
+    port = free_port()
+    command = [sys.executable, "-m", "server", "serve", "--port", str(port)]
+    command += ["--backend", "scripted", "--script", str(script), "--log-level", "error"]
+    command += ["--mcp", str(servers), "--hosted-tools", "mcp", "--max-running", "8"]
+    url = f"http://127.0.0.1:{port}"
+    process = stack.enter_context(running(command, f"{url}/health", LOGS / "mcp-servers.log"))
+    return process.pid, url
 
 
 # The clients
@@ -142,11 +136,11 @@ class Bench:
     async def measure(self, arm: str, answers: int, hanging: int) -> Result:
         label = ARMS[arm]
         async with self._waiting(label, hanging if label else 0):
-            used = self._processor_time()
+            used = process_seconds(self._pid)
             durations = await asyncio.gather(
                 *(self._answer(WORKING[index % len(WORKING)]) for index in range(answers))
             )
-            used = self._processor_time() - used
+            used = process_seconds(self._pid) - used
         return Result(statistics.median(durations), used / answers)
 
     async def _answer(self, label: str) -> float:
@@ -179,10 +173,10 @@ class Bench:
 
     async def _idle(self) -> None:
         """Wait until the gateway does next to nothing."""
-        used = self._processor_time()
+        used = process_seconds(self._pid)
         while True:
             await asyncio.sleep(0.2)
-            earlier, used = used, self._processor_time()
+            earlier, used = used, process_seconds(self._pid)
             if used - earlier < 0.002:
                 return
 
@@ -193,11 +187,6 @@ class Bench:
             async for line in answer.aiter_lines():
                 if line == "event: response.mcp_call_arguments.done":
                     begun.set()
-
-    def _processor_time(self) -> float:
-        """Seconds that the gateway's threads have run."""
-        threads = Path(f"/proc/{self._pid}/task").glob("*/schedstat")
-        return sum(int(each.read_text().split()[0]) for each in threads) / 1e9
 
 
 def body(label: str, **fields: Any) -> dict[str, Any]:

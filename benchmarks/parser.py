@@ -4,15 +4,13 @@ The output has the microseconds per token of the fastest round, for tokens pushe
 chunks of 16, and the ratio of the former to openai_harmony's StreamableParser if it is installed.
 """
 
-import os
-import tempfile
-import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
+from benchmarks.library.reference import load_reference
+from benchmarks.library.timing import shortest
 from harmony.parser import Parser
 from harmony.tokenizer import encode, encode_with_control
-from harmony.vocab import ranks_file, token_bytes
+from harmony.vocab import token_bytes
 
 ROUNDS = 7
 CHUNK = 16
@@ -39,14 +37,7 @@ def completion() -> list[int]:
 
 def best(read: Callable[[], None], tokens: int) -> float:
     """Microseconds per token in the fastest round."""
-    return min(timed(read) for _ in range(ROUNDS)) / tokens * 1e6
-
-
-def timed(read: Callable[[], None]) -> float:
-    """The duration of one call in seconds."""
-    start = time.perf_counter()
-    read()
-    return time.perf_counter() - start
+    return shortest(read, ROUNDS) / tokens * 1e6
 
 
 def singly(tokens: list[int]) -> None:
@@ -68,14 +59,9 @@ def in_chunks(tokens: list[int]) -> None:
 def library(tokens: list[int]) -> Callable[[], None] | None:
     """The same with openai_harmony, whose content is read after each token; None without it."""
     try:
-        import openai_harmony
+        openai_harmony, encoding = load_reference()
     except ImportError:
         return None
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "o200k_base.tiktoken").write_bytes(ranks_file())
-        os.environ["TIKTOKEN_ENCODINGS_BASE"] = folder
-        name = openai_harmony.HarmonyEncodingName.HARMONY_GPT_OSS
-        encoding = openai_harmony.load_harmony_encoding(name)
 
     def read() -> None:
         parser = openai_harmony.StreamableParser(encoding, role=openai_harmony.Role.ASSISTANT)

@@ -182,7 +182,7 @@ def measure(found: list[Engine], options: argparse.Namespace) -> figures.Figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--engines", nargs="+", choices=engines.NAMES, default=list(engines.PEERS))
     parser.add_argument("--model", type=Path, help="a checkpoint's folder; random by default")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")

@@ -16,6 +16,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, CDPSession, Page, expect, sync_playwright
 
+from benchmarks.library.processes import memory, process_seconds
 from tests.browser.conftest import CHROMIUM, Server, running
 
 PARAGRAPH = "The tide follows the moon, and the sea follows the tide **again**.\n\n"
@@ -53,12 +54,6 @@ async (count) => {
 """
 
 
-def seconds(server: Server) -> float:
-    """The processor time of the server's process."""
-    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100
-
-
 def first_view(page: Page, url: str) -> None:
     times = []
     for _ in range(5):
@@ -77,12 +72,12 @@ def plain_client(server: Server) -> float:
     """Microseconds of the process for each token, with a client that reads a stream."""
     body = json.dumps({"input": "long", "stream": True, "include": ["gpt_oss:record"]}).encode()
     headers = {"content-type": "application/json"}
-    began = seconds(server)
+    began = process_seconds(server.process.pid)
     request = urllib.request.Request(f"{server.url}/v1/responses", body, headers)
     with urllib.request.urlopen(request) as answer:
         while answer.read(65_536):
             pass
-    return (seconds(server) - began) / TOKENS * 1e6
+    return (process_seconds(server.process.pid) - began) / TOKENS * 1e6
 
 
 def busy(session: CDPSession) -> float:
@@ -98,13 +93,13 @@ def streamed(page: Page, server: Server) -> float:
     # The time of the processor, which other processes do not change.
     session.send("Performance.enable", {"timeDomain": "threadTicks"})
     worked = busy(session)
-    began = seconds(server)
+    began = process_seconds(server.process.pid)
     box: Any = page.get_by_role("textbox", name="Message", exact=True)
     box.fill("long")
     box.press("Enter")
     page.get_by_text("tokens in").wait_for(timeout=600_000)
     expect(page.locator(".prose .plain")).to_have_count(0, timeout=60_000)
-    took = seconds(server) - began
+    took = process_seconds(server.process.pid) - began
     times, tasks = page.evaluate("[window.frames_, window.tasks_]")
     rate = 1000 * (len(times) - 1) / (times[-1] - times[0])
     share = (busy(session) - worked) / (times[-1] - times[0]) * 1e5
@@ -113,26 +108,18 @@ def streamed(page: Page, server: Server) -> float:
     return took / TOKENS * 1e6
 
 
-def memory(server: Server) -> int:
-    """The resident memory of the server's process, in bytes."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = (line for line in status.splitlines() if line.startswith("VmRSS:"))
-    return int(line.split()[1]) * 1024
-
-
 def many_pages(browser: Browser, script: Path, count: int = 50) -> None:
     """Print the memory that `count` open pages cost, which ask for the load every two seconds, and
     how long the server takes to end with them and without."""
     for pages in (0, count):
         with running("--script", str(script), "--store", "memory") as server:
-            before = memory(server)
+            before = memory(server.process.pid)
             opened = [browser.new_page() for _ in range(pages)]
             for page in opened:
                 page.goto(f"{server.url}/playground#load")
                 page.locator("svg").first.wait_for()
-            print(
-                f"{pages} open pages: {(memory(server) - before) / 1e6:.0f} MB of the API process"
-            )
+            more = (memory(server.process.pid) - before) / 1e6
+            print(f"{pages} open pages: {more:.0f} MB of the API process")
             began = time.monotonic()
             server.stop()
             print(f"Ctrl-C with {pages} open pages: {time.monotonic() - began:.2f} s")

@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.library.processes import memory
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import SandboxLimits
 from server.tools.python.usage import processes_below
@@ -63,7 +64,7 @@ async def measure(sandbox: ProcessSandbox, rounds: int, sessions: int) -> None:
     live = sandbox._sessions["ready0"].live
     assert live is not None
     for pid in [live.pid, *processes_below(live.pid)]:
-        print(f"memory of {name_of(pid):22}{resident(pid):7.1f} MiB")
+        print(f"memory of {name_of(pid):22}{memory(pid) / 2**20:7.1f} MiB")
     names = [f"many{number}" for number in range(sessions)]
     for name in names:
         await sandbox.create(name, LIMITS)
@@ -96,11 +97,6 @@ def name_of(pid: int) -> str:
     if b"bwrap" in command[0]:
         return "bubblewrap"
     return "worker" if command[-2].endswith(b"worker.py") else "guard"
-
-
-def resident(pid: int) -> float:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 if __name__ == "__main__":

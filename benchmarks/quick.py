@@ -117,7 +117,7 @@ def explain(slower: Sequence[Outcome], bounds: Path) -> str:
 
 
 def main(argv: Sequence[str] | None = None, run: Run = run) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="of the benchmarks to run")
     parser.add_argument("--bounds", type=Path, default=BOUNDS)
     options = parser.parse_args(argv)

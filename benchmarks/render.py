@@ -6,15 +6,12 @@ the same prompt, if it is installed.
 """
 
 import argparse
-import os
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from harmony import vocab
+from benchmarks.library.reference import load_reference
+from benchmarks.library.timing import shortest
 from harmony.messages import (
     Author,
     Channel,
@@ -29,6 +26,7 @@ from harmony.messages import (
 from harmony.render import developer_text, render, render_message, system_text
 from harmony.tokenizer import encode
 
+RUNS = 5
 PROSE = (
     "The harbour master keeps a log of every vessel that enters, with its draught, its last port "
     "and the hour of its arrival; at spring tide the bar is passable for two hours on either side "
@@ -83,24 +81,9 @@ def texts(messages: Sequence[Message]) -> list[str]:
     return encoded_texts
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """The shortest duration of five calls in seconds."""
-    best = float("inf")
-    for _ in range(5):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def library_render(messages: Sequence[Message]) -> Callable[[], list[int]]:
     """openai-harmony's rendering of the same prompt. Raises ImportError if it is not installed."""
-    import openai_harmony as library
-
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "o200k_base.tiktoken").write_bytes(vocab.ranks_file())
-        os.environ["TIKTOKEN_ENCODINGS_BASE"] = folder
-        encoding = library.load_harmony_encoding(library.HarmonyEncodingName.HARMONY_GPT_OSS)
+    library, encoding = load_reference()
     conversation = library.Conversation.from_messages(
         [_library_message(library, m) for m in messages]
     )
@@ -128,7 +111,7 @@ def _library_message(library: Any, message: Message) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--tools", type=int, default=20)
     options = parser.parse_args()
@@ -137,9 +120,9 @@ def main() -> None:
     stored = replayed(messages)
     contents = texts(messages)
     prompt = render(Conversation(messages))
-    took = seconds(lambda: render(Conversation(messages)))
-    took_stored = seconds(lambda: render(Conversation(stored)))
-    took_tiktoken = seconds(lambda: [encode(text) for text in contents])
+    took = shortest(lambda: render(Conversation(messages)), RUNS)
+    took_stored = shortest(lambda: render(Conversation(stored)), RUNS)
+    took_tiktoken = shortest(lambda: [encode(text) for text in contents], RUNS)
 
     print(f"{len(messages)} messages, {len(prompt)} tokens")
     print(f"rendered    {_speed(took, len(prompt))}")
@@ -152,7 +135,7 @@ def main() -> None:
         return
     if theirs() != prompt:
         raise SystemExit("openai-harmony renders other tokens")
-    took_theirs = seconds(theirs)
+    took_theirs = shortest(theirs, RUNS)
     print(f"the library {_speed(took_theirs, len(prompt))}  {took_theirs / took:.1f} times ours")
 
 

@@ -15,11 +15,9 @@ import asyncio
 import json
 import multiprocessing
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from uvloop import new_event_loop
 
 from benchmarks.library import figures
 from benchmarks.library.clients import post
+from benchmarks.library.timing import Rate, median, ratio
 from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.garbage import reduce_garbage_collections
@@ -108,14 +107,6 @@ def serve(pipe: Connection, tokens: int, script: str) -> None:
 # The clients' process
 
 
-@dataclass(frozen=True)
-class Rate:
-    """Events per second of wall time, and of the server's processor time."""
-
-    wall: float
-    processor: float
-
-
 async def read_stream(port: int, path: str, body: bytes) -> int:
     """Events of one streamed answer."""
     answer = await post(port, path, body)
@@ -129,6 +120,7 @@ class Bench:
         self._ports = {arm: baseline_port if arm == BASELINE else port for arm in ARMS}
 
     async def measure(self, arm: str, streams: int) -> Rate:
+        """The rate of events. Processor time is that of the server."""
         body = json.dumps(ARMS[arm]).encode()
         used, began = self._processor_time(), time.perf_counter()
         counts = await asyncio.gather(
@@ -154,16 +146,14 @@ def report(streams: int, results: list[dict[str, Rate]]) -> figures.Figures:
     """Print the medians over the rounds, and return them."""
     found: figures.Figures = {}
     for arm in ARMS:
-        wall = statistics.median(result[arm].wall for result in results)
-        rates = {name: [result[name].processor for result in results] for name in (arm, BASELINE)}
-        processor = statistics.median(rates[arm])
-        ratio = figures.median_ratio(rates[arm], rates[BASELINE])
-        found[f"{streams} streams: {arm}, events per processor second"] = processor
+        rates, baseline = ([result[name] for result in results] for name in (arm, BASELINE))
+        rate, share = median(rates), ratio(rates, baseline).processor
+        found[f"{streams} streams: {arm}, events per processor second"] = rate.processor
         if arm != BASELINE:
-            found[f"{streams} streams: {arm} / {BASELINE}"] = ratio
+            found[f"{streams} streams: {arm} / {BASELINE}"] = share
         print(
-            f"{streams:3} streams  {arm:14} {wall:8.0f} events per second"
-            f"  {processor:8.0f} events per processor second  {ratio:5.2f} of {BASELINE}",
+            f"{streams:3} streams  {arm:14} {rate.clock:8.0f} events per second"
+            f"  {rate.processor:8.0f} events per processor second  {share:5.2f} of {BASELINE}",
             flush=True,
         )
     return found

@@ -8,14 +8,15 @@ import argparse
 import subprocess
 import sys
 import tempfile
-import time
+from functools import partial
 from pathlib import Path
 
 from benchmarks.library import figures
+from benchmarks.library.timing import shortest
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     figures.add_option(parser)
     options = parser.parse_args()
@@ -30,17 +31,15 @@ def main() -> None:
             "gpt-oss-server render": ["-m", "server", "render", str(request)],
         }
         for name, arguments in commands.items():
-            taken = min(seconds(arguments) for _ in range(options.rounds))
+            taken = shortest(partial(run, arguments), options.rounds)
             found[f"{name}, s"] = taken
             print(f"{name:28} {taken:6.3f} s", flush=True)
     figures.write(found, options.json)
 
 
-def seconds(arguments: list[str]) -> float:
-    start = time.perf_counter()
+def run(arguments: list[str]) -> None:
     command = [sys.executable, *arguments]
     subprocess.run(command, cwd=figures.ROOT, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ ANSWER = "It is sunny, with some wind from the west and no rain before the night
 
 def main() -> None:
     """Fill, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--responses", type=int, default=1_000_000)
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--url", help="a database of the benchmark's; default: a file of its own")

@@ -15,17 +15,15 @@ random JSON. A small `--every` requests more parts than a server does, for slow 
 
 import argparse
 import asyncio
-import statistics
-import time
 from contextlib import suppress
 from dataclasses import replace
 
-from adapters.base import BackendConfig
 from adapters.local.backend import LocalBackend
+from benchmarks.library.backends import local_backend
+from benchmarks.library.timing import Rate, Stopwatch, ratio
 from demo import checkpoint
-from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Channel, Conversation, Message, Role, SystemContent
-from harmony.tokenizer import decode, encode_with_control
+from harmony.tokenizer import encode_with_control
 from harmony.vocab import END
 from server.errors import APIError
 from server.generation.admission import Admission
@@ -35,6 +33,7 @@ from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.summary_model import EngineModel
 from server.generation.turn_events import TextDelta, TurnEvent
+from server.ids import new_id
 from server.summaries import writer
 from server.summaries.model import ModelSummariser
 from server.summaries.policy import Policy
@@ -77,7 +76,7 @@ class Counting:
 async def use(gateway: Gateway, plan: TurnPlan) -> None:
     """One user, who makes one request after another until cancelled."""
     while True:
-        run = await gateway.start(AnswerSpec(plan, Counting(), "user"))
+        run = await gateway.start(AnswerSpec(plan, Counting(), new_id("bench")))
         try:
             await run.wait()
         finally:
@@ -85,24 +84,20 @@ async def use(gateway: Gateway, plan: TurnPlan) -> None:
             await run.wait()
 
 
-async def measure(
-    gateway: Gateway, plan: TurnPlan, users: int, seconds: float
-) -> tuple[float, float]:
-    """The users' tokens per second, and per second of processor time."""
+async def measure(gateway: Gateway, plan: TurnPlan, users: int, seconds: float) -> Rate:
+    """The rate of the users' tokens."""
     tasks = [asyncio.create_task(use(gateway, plan)) for _ in range(users)]
-    loop = asyncio.get_running_loop()
     # Until all slots are taken and all prompts are read.
     await asyncio.sleep(seconds / 10)
-    pieces, began, used = Counting.pieces, loop.time(), time.process_time()
+    pieces, stopwatch = Counting.pieces, Stopwatch()
     await asyncio.sleep(seconds)
-    pieces = Counting.pieces - pieces
-    rates = pieces / (loop.time() - began), pieces / (time.process_time() - used)
+    rate = stopwatch.rate(Counting.pieces - pieces)
     for task in tasks:
         task.cancel()
     for task in tasks:
         with suppress(asyncio.CancelledError):
             await task
-    return rates
+    return rate
 
 
 async def compare(
@@ -111,40 +106,29 @@ async def compare(
     admission = Admission(slots, users)
     summariser = ModelSummariser(EngineModel(backend, admission, masks=True), Policy())
     gateway = Gateway(backend, admission, summariser=summariser, guard=False)
-    rates: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+    rates: dict[bool, list[Rate]] = {True: [], False: []}
     for number in range(rounds):
         for asked in (number % 2 == 0, number % 2 == 1):
             plan = replace(PLAN, summary="auto" if asked else None)
             rates[asked].append(await measure(gateway, plan, users, seconds))
     for asked, name in ((True, "with summaries"), (False, "without")):
-        print(f"  {name:20} {[round(rate) for rate, _ in rates[asked]]} tokens/s")
-    for place, name in enumerate(("tokens/s", "tokens/CPU s")):
-        pairs = zip(rates[True], rates[False], strict=True)
-        ratios = [one[place] / other[place] for one, other in pairs]
-        print(
-            f"  ratio of {name:12}{statistics.median(ratios):6.3f}  {[round(r, 2) for r in ratios]}"
-        )
+        print(f"  {name:20} {[round(rate.clock) for rate in rates[asked]]} tokens/s")
+    of = ratio(rates[True], rates[False])
+    print(f"  ratio of tokens/s    {of.clock:6.3f}\n  ratio of tokens/CPU s{of.processor:6.3f}")
     print(f"  parts                {dict(gateway.summaries)}", flush=True)
 
 
 async def main(streams: int, rounds: int, seconds: float) -> None:
-    options = {"batch_requests": str(2 * streams)}
-    config = BackendConfig(
-        str(checkpoint.ensure_random()), options, encode_with_control, decode, mask_tokenizer
-    )
-    backend = LocalBackend(config)
-    await backend.start()
-    try:
+    most = str(2 * streams)
+    async with local_backend(checkpoint.ensure_random(), batch_requests=most) as backend:
         print(f"{streams} streams, full queue", flush=True)
         await compare(backend, streams, 2 * streams, rounds, seconds)
         print(f"{streams} streams, {streams} free slots", flush=True)
         await compare(backend, 2 * streams, streams, rounds, seconds)
-    finally:
-        await backend.stop()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=30.0)

@@ -38,7 +38,8 @@ from adapters.vllm.flags import flags
 from benchmarks import masks
 from benchmarks.library import figures
 from benchmarks.library.clients import batch_scheduling, post, usage
-from benchmarks.library.processes import free_port, process_seconds, running
+from benchmarks.library.engines import CPU_ENVIRONMENT
+from benchmarks.library.processes import LOGS, free_port, process_seconds, running
 from demo.checkpoint import ensure
 from harmony.messages import DeveloperContent, ResponseFormat
 from harmony.render import developer_text
@@ -54,15 +55,9 @@ ENGINE = {
     "enable_prefix_caching": "false",
 }
 # What is set already wins: on a GPU, VLLM_TARGET_DEVICE is cuda.
-ENVIRONMENT = {
-    "VLLM_TARGET_DEVICE": "cpu",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-}
+ENVIRONMENT = {**CPU_ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1", **os.environ}
 NAME = "model"
 WARMING_STREAMS = 16
-LOG = Path("/tmp/benchmark-vllm.log")
 INSTRUCTIONS = "Answer in the form that is asked for."
 # The tasks to which the default checkpoint gives its longest answers.
 TASKS = (
@@ -92,7 +87,7 @@ def apis(model: str) -> Iterator[tuple[Api, Api]]:
     ports = free_port(), free_port()
     command = [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model, *ports)]
     ours, theirs = (f"http://127.0.0.1:{port}/health" for port in ports)
-    with running(command, ours, LOG, {**ENVIRONMENT, **os.environ}) as launcher:
+    with running(command, ours, LOGS / "one-engine.log", ENVIRONMENT) as launcher:
         launcher.wait_until_ready(theirs)
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
         *_, their_process, our_process = map(int, children.split())  # in the order of their start
@@ -263,7 +258,7 @@ def show(launches: dict[Row, list[list[Batch]]]) -> figures.Figures:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a checkpoint's folder; the demo's by default")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64])
     parser.add_argument("--tokens", type=int, default=160)

@@ -6,7 +6,7 @@ import time
 
 import zstandard
 
-from benchmarks.abuse.harness import LOST, Answers, Attack, Row, Target, answers_of, post
+from benchmarks.abuse.harness import LOST, Answers, Attack, Row, Target, answers_of, post, request
 
 BOMB = zstandard.compress(bytes(32 * 1024 * 1024))
 """32 MiB of zeros, compressed to 1 KB."""
@@ -48,13 +48,8 @@ async def fill_retries(target: Target) -> Answers:
     async def request_rate(count: int) -> float:
         start = time.perf_counter()
         for key in itertools.islice(keys, count):
-            head = [
-                "POST /tokenize HTTP/1.1",
-                f"Host: {target.host}:{target.port}",
-                f"Content-Length: {len(TOKENIZE)}",
-                f"Idempotency-Key: {key}",
-            ]
-            writer.write("\r\n".join([*head, "", ""]).encode() + TOKENIZE)
+            retried = f"Idempotency-Key: {key}"
+            writer.write(request(target, "POST", "/tokenize", TOKENIZE, retried))
             answer = (await reader.readuntil(b"\r\n\r\n")).lower()
             assert answer.startswith(b"http/1.1 200"), answer
             length = int(answer.partition(b"content-length: ")[2].split(b"\r\n")[0])

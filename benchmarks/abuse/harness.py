@@ -4,10 +4,6 @@ import asyncio
 import http.client
 import json
 import multiprocessing
-import os
-import re
-import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,9 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import psutil
+from benchmarks.library.processes import LOGS, Process, family_memory, free_port, running
 
-ROOT = Path(__file__).parents[2]
 SCRIPT = {"completion": "<|channel|>final<|message|>Hello.<|return|>"}
 SETTLE_SECONDS = 2.0
 """The time after an attack at which memory is measured again."""
@@ -66,19 +61,23 @@ async def answers_of(requests: Iterable[Coroutine[Any, Any, str]]) -> Answers:
     return Answers(Counter(await asyncio.gather(*requests)))
 
 
-async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
-    """Send a request on a new connection. Returns the status, `closed`, or the error's type."""
-    reader, writer = await asyncio.open_connection(target.host, target.port)
+def request(target: Target, method: str, path: str, body: bytes, *headers: str) -> bytes:
+    """A request with a body of JSON, as it is sent."""
     head = [
-        f"POST {path} HTTP/1.1",
+        f"{method} {path} HTTP/1.1",
         f"Host: {target.host}:{target.port}",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
-        "Connection: close",
         *headers,
     ]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+async def post(target: Target, path: str, body: bytes, *headers: str) -> str:
+    """Send a request on a new connection. Returns the status, `closed`, or the error's type."""
+    reader, writer = await asyncio.open_connection(target.host, target.port)
     try:
-        writer.write("\r\n".join([*head, "", ""]).encode() + body)
+        writer.write(request(target, "POST", path, body, "Connection: close", *headers))
         answer = await reader.read()
         return answer.split(b" ", 2)[1].decode() if answer else "closed"
     except OSError as error:
@@ -151,27 +150,20 @@ def measure(row: Row) -> Result:
 @contextmanager
 def server(
     *options: str, script: Sequence[dict[str, Any]] = (SCRIPT,)
-) -> Iterator[tuple[subprocess.Popen[str], Target]]:
+) -> Iterator[tuple[Process, Target]]:
     """A server process with the scripted engine and a store in memory, on a free port."""
+    target = Target("127.0.0.1", free_port())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "script.jsonl"
         file.write_text("\n".join(map(json.dumps, script)), encoding="utf-8")
-        command = [sys.executable, "-m", "server", "serve", "--backend", "scripted"]
-        process = subprocess.Popen(
-            [*command, "--script", str(file), "--port", "0", "--store", "memory", *options],
-            cwd=ROOT,
-            env=os.environ | {"GPT_OSS_LOG_LEVEL": "error"},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://([\d.]+):(\d+)", process.stdout.readline())
-            assert found is not None
-            yield process, Target(found[1], int(found[2]))
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+        command = [
+            *(sys.executable, "-m", "server", "serve", "--backend", "scripted"),
+            *("--script", str(file), "--port", str(target.port), "--store", "memory"),
+            *("--log-level", "error", *options),
+        ]
+        url = f"http://{target.host}:{target.port}/health"
+        with running(command, url, LOGS / "abuse.log") as process:
+            yield process, target
 
 
 @contextmanager
@@ -189,14 +181,14 @@ def observer(pid: int, target: Target) -> Iterator[Connection]:
 
 
 def _observe(pipe: Connection, pid: int, target: Target) -> None:
-    idle = _memory(pid)
+    idle = family_memory(pid)
     stall, peak = 0.0, idle
     _round_trip(target)
     pipe.send(True)
     while not pipe.poll(INTERVAL_SECONDS):
         stall = max(stall, _round_trip(target))
-        peak = max(peak, _memory(pid))
-    pipe.send((stall, peak - idle, _memory(pid) - idle))
+        peak = max(peak, family_memory(pid))
+    pipe.send((stall, peak - idle, family_memory(pid) - idle))
 
 
 def _round_trip(target: Target) -> float:
@@ -209,15 +201,3 @@ def _round_trip(target: Target) -> float:
     finally:
         connection.close()
     return time.perf_counter() - began
-
-
-def _memory(pid: int) -> int:
-    """Resident memory in bytes of a process and its descendants."""
-    process = psutil.Process(pid)
-    total = 0
-    for member in (process, *process.children(recursive=True)):
-        try:
-            total += member.memory_info().rss
-        except psutil.NoSuchProcess:
-            continue
-    return total

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from benchmarks.abuse.harness import Answers, Row, Target, post
+from benchmarks.abuse.harness import Answers, Row, Target, post, request
 
 READERS = 12
 TOKENS = 60_000
@@ -57,14 +57,7 @@ async def stalled(target: Target, method: str, path: str, body: bytes, *headers:
     client.setblocking(False)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     await loop.sock_connect(client, (target.host, target.port))
-    head = [
-        f"{method} {path} HTTP/1.1",
-        f"Host: {target.host}:{target.port}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-        *headers,
-    ]
-    await loop.sock_sendall(client, "\r\n".join([*head, "", ""]).encode() + body)
+    await loop.sock_sendall(client, request(target, method, path, body, *headers))
     line = b""
     while len(line) < len(STATUS_LINE):
         received = await loop.sock_recv(client, len(STATUS_LINE) - len(line))
@@ -84,9 +77,9 @@ async def short_request(target: Target, clients: Sequence[Stalled]) -> Answers:
     return Answers(Counter([*(one.status for one in clients), answer]))
 
 
-async def stall(path: str, request: dict[str, Any], target: Target) -> Answers:
+async def stall(path: str, fields: dict[str, Any], target: Target) -> Answers:
     """Request the same stream with READERS clients."""
-    body = json.dumps({"model": "scripted", "stream": True, **request}).encode()
+    body = json.dumps({"model": "scripted", "stream": True, **fields}).encode()
     clients = [await stalled(target, "POST", path, body) for _ in range(READERS)]
     return await short_request(target, clients)
 
@@ -95,9 +88,7 @@ async def stall_replays(target: Target) -> Answers:
     """Request the stored events of one response with READERS clients."""
     body = json.dumps({"model": "scripted", "input": "long", "background": True}).encode()
     reader, writer = await asyncio.open_connection(target.host, target.port)
-    head = f"POST {RESPONSES} HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n"
-    head += "Content-Type: application/json\r\nConnection: close\r\n"
-    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    writer.write(request(target, "POST", RESPONSES, body, "Connection: close"))
     created = json.loads((await reader.read()).partition(b"\r\n\r\n")[2])
     writer.close()
     await short_request(target, ())

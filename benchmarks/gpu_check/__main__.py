@@ -120,7 +120,7 @@ def _version(name: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--model", help="a gpt-oss's name or folder")
     parser.add_argument("--image", help="a container image of the server with vLLM")

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,8 +32,8 @@ from benchmarks.gpu_check.engine import (
     request,
 )
 from benchmarks.gpu_check.results import Check, Skipped
+from benchmarks.library.figures import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOLERANCE = 0.25
 """Of logprobs, between sums in bfloat16 in another order: the median of several prompts."""
 FACTOR, MARGIN = 2.0, 0.02

@@ -12,10 +12,9 @@ from typing import Any
 
 import torch
 
-from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.base import GenerationRequest, SamplingParams
 from adapters.local.backend import LocalBackend
-from harmony.mask_tokenizer import mask_tokenizer
-from harmony.tokenizer import decode, encode_with_control
+from benchmarks.library.backends import config
 
 _ATTEMPTS = 5
 GREEDY = SamplingParams(temperature=0)
@@ -52,8 +51,7 @@ class Target:
     async def backend(self, **options: str) -> AsyncIterator[LocalBackend]:
         """A started backend, stopped after the block."""
         chosen = {"device": self.device, **dict(self.options), **options}
-        config = BackendConfig(self.model, chosen, encode_with_control, decode, mask_tokenizer)
-        backend = LocalBackend(config)
+        backend = LocalBackend(config(self.model, chosen))
         try:
             await backend.start()
             yield backend

@@ -8,18 +8,20 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from typing import Any
 
-from benchmarks.gpu_check.checks import ROOT, Measured
+from benchmarks.gpu_check.checks import Measured
 from benchmarks.gpu_check.results import Check, Skipped
+from benchmarks.library.engines import VLLM_PYTHON
+from benchmarks.library.figures import ROOT
 
-_VLLM = ROOT / ".venv-vllm/bin/python"
 _INSTALL = "python3.11 -m venv .venv-vllm && .venv-vllm/bin/pip install '.[vllm]'"
 _STARTS = 1800.0
+_KEY = "check"
+"""The API key of the container."""
 RATIO = 0.9
 
 
-def server_checks(model: str | None, image: str | None, key: str = "check") -> list[Check]:
+def server_checks(model: str | None, image: str | None) -> list[Check]:
     """model: a name or folder; image: the container image with vLLM. Each may be missing."""
     return [
         Check(
@@ -27,19 +29,19 @@ def server_checks(model: str | None, image: str | None, key: str = "check") -> l
             f"at least {RATIO:g} of its tokens/s",
             lambda: against_vllm(model),
         ),
-        Check("second container start", "under a minute", lambda: second_start(model, image, key)),
+        Check("second container start", "under a minute", lambda: second_start(model, image)),
     ]
 
 
 async def against_vllm(model: str | None) -> Measured:
     """Both in front of one engine, by `benchmarks.vllm`."""
-    if not _VLLM.exists():
-        raise Skipped(f"there is no {_VLLM}: {_INSTALL}")
+    if not VLLM_PYTHON.exists():
+        raise Skipped(f"there is no {VLLM_PYTHON}: {_INSTALL}")
     if (build := _vllm_version()).endswith("cpu"):
-        raise Skipped(f"{_VLLM} has vLLM's build for CPUs ({build}): {_INSTALL}")
+        raise Skipped(f"{VLLM_PYTHON} has vLLM's build for CPUs ({build}): {_INSTALL}")
     if model is None:
         raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
-    command = [str(_VLLM), "-m", "benchmarks.vllm", "--model", model, "--launches", "1"]
+    command = [str(VLLM_PYTHON), "-m", "benchmarks.vllm", "--model", model, "--launches", "1"]
     on_gpu = {**os.environ, "VLLM_TARGET_DEVICE": "cuda"}
     done = await asyncio.to_thread(
         subprocess.run, command, cwd=ROOT, env=on_gpu, capture_output=True, text=True
@@ -51,9 +53,9 @@ async def against_vllm(model: str | None) -> Measured:
 
 def _vllm_version() -> str:
     code = "import importlib.metadata as found; print(found.version('vllm'))"
-    done = subprocess.run([str(_VLLM), "-c", code], capture_output=True, text=True)
+    done = subprocess.run([str(VLLM_PYTHON), "-c", code], capture_output=True, text=True)
     if done.returncode:
-        raise Skipped(f"there is no vLLM in {_VLLM}: {_INSTALL}")
+        raise Skipped(f"there is no vLLM in {VLLM_PYTHON}: {_INSTALL}")
     return done.stdout.strip()
 
 
@@ -70,23 +72,23 @@ def read_ratios(printed: str) -> Measured:
     return found, min(found.values()) >= RATIO
 
 
-async def second_start(model: str | None, image: str | None, key: str) -> Measured:
+async def second_start(model: str | None, image: str | None) -> Measured:
     """Start a container twice on one cache, from its start to /health."""
     if image is None or shutil.which("docker") is None:
         raise Skipped("no image was named, or no docker is here: IMAGE=gpt-oss-server:vllm")
-    first = await asyncio.to_thread(_start, image, model, key)
-    second = await asyncio.to_thread(_start, image, model, key)
+    first = await asyncio.to_thread(_start, image, model)
+    second = await asyncio.to_thread(_start, image, model)
     return {"first s": first, "second s": second}, second < 60
 
 
-def _start(image: str, model: str | None, key: str) -> float:
-    settings = [f"GPT_OSS_API_KEY={key}", "GPT_OSS_BACKEND=vllm"]
+def _start(image: str, model: str | None) -> float:
+    settings = [f"GPT_OSS_API_KEY={_KEY}", "GPT_OSS_BACKEND=vllm"]
     settings += [f"GPT_OSS_MODEL={model}"] if model else []
-    command: list[str] = ["docker", "run", "--detach", "--rm", "--gpus", "all", "--ipc", "host"]
-    command += ["--volume", "gpt-oss-check:/cache", "--publish", "127.0.0.1::8000"]
-    command += [word for setting in settings for word in ("--env", setting)]
+    arguments = ["run", "--detach", "--rm", "--gpus", "all", "--ipc", "host"]
+    arguments += ["--volume", "gpt-oss-check:/cache", "--publish", "127.0.0.1::8000"]
+    arguments += [word for setting in settings for word in ("--env", setting)]
     began = time.monotonic()
-    container = _docker(*command[1:], image).strip()
+    container = _docker(*arguments, image).strip()
     try:
         port = _docker("port", container, "8000/tcp").strip().rpartition(":")[2]
         while time.monotonic() - began < _STARTS:
@@ -106,9 +108,9 @@ def _docker(*arguments: str) -> str:
     return done.stdout
 
 
-def _is_healthy(url: str) -> Any:
+def _is_healthy(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
-            return answer.status == 200
+            return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from adapters.vllm.flags import flags
 from benchmarks.library.clients import TEXT, Answer, post
 from benchmarks.library.figures import ROOT
-from benchmarks.library.processes import Process, free_port, running
+from benchmarks.library.processes import LOGS, Process, free_port, running
 
 NAME = "model"
 PATH = "/v1/completions"
@@ -31,7 +31,6 @@ PEERS = (OURS, VLLM, LLAMA_CPP)
 """Engines that do not share one: they may run at the same time."""
 VLLM_PYTHON = Path(os.environ.get("VLLM_PYTHON", ROOT / ".venv-vllm/bin/python"))
 LLAMA_CPP_FOLDER = Path(os.environ.get("LLAMA_CPP", ROOT / ".llama-cpp"))
-LOGS = ROOT / "build/bench"
 WORDS = 190_000
 """Prompts are drawn from the ids below: control tokens and unused ids are above."""
 
@@ -109,7 +108,6 @@ def started(names: Sequence[str], setup: Setup) -> Iterator[list[Engine]]:
         GENERATE: generate,
         OURS_ON_VLLM: ours_on_vllm,
     }
-    LOGS.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         yield [stack.enter_context(starts[name](setup)) for name in names]
 

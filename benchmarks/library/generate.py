@@ -138,7 +138,7 @@ def app(model: Any) -> Starlette:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model")
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from benchmarks.library.figures import ROOT
 
+LOGS = ROOT / "build/bench"
 START_SECONDS = 600.0
 END_SECONDS = 30.0
 
@@ -32,6 +33,7 @@ class Process:
         self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> None:
         self._log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as output:
             self._popen = subprocess.Popen(
                 command,
@@ -57,38 +59,36 @@ class Process:
     @property
     def cpu(self) -> float:
         """The processor time in seconds of all living processes."""
-        return sum(process_seconds(pid) for pid in self._pids())
+        return sum(map(process_seconds, family(self.pid)))
 
     @property
     def memory(self) -> int:
-        """The resident bytes of all processes; what they share counts for each."""
-        return sum(_status(pid, "VmRSS") for pid in self._pids())
+        """The resident bytes of all processes, as `family_memory` counts them."""
+        return family_memory(self.pid)
 
     @property
     def proportional_memory(self) -> int:
         """The resident bytes of all processes; what n processes share counts 1/n for each."""
-        return sum(_proportional(pid) for pid in self._pids())
+        return sum(map(_proportional, family(self.pid)))
 
     @property
     def peak_memory(self) -> int:
         """The sum of the most bytes that each process had since `reset_peak`."""
-        return sum(_status(pid, "VmHWM") for pid in self._pids())
+        return sum(_status(pid, "VmHWM") for pid in family(self.pid))
 
     def reset_peak(self) -> None:
-        for pid in self._pids():
+        for pid in family(self.pid):
             Path(f"/proc/{pid}/clear_refs").write_text("5")
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
         """A context in which none of the processes runs."""
-        pids = self._pids()
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+        pids = family(self.pid)
         try:
+            _signal(pids, signal.SIGSTOP)
             yield
         finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
+            _signal(pids, signal.SIGCONT)
 
     def end(self) -> None:
         """End it as a supervisor does, so that it can end the processes that it started."""
@@ -99,18 +99,6 @@ class Process:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._popen.wait()
-
-    def _pids(self) -> list[int]:
-        parents: dict[int, list[int]] = {}
-        for folder in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                # The name in parentheses may have spaces.
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                parents.setdefault(int(fields[1]), []).append(int(folder.name))
-        found = [self.pid]
-        for pid in found:
-            found += parents.get(pid, [])
-        return found
 
 
 @contextmanager
@@ -136,6 +124,20 @@ def free_port() -> int:
     return port
 
 
+def family(pid: int) -> list[int]:
+    """A process, and all processes that it and its children have started."""
+    children: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            # The name in parentheses may have spaces.
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            children.setdefault(int(fields[1]), []).append(int(folder.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
 def process_seconds(pid: int) -> float:
     """The processor time of a process in seconds, without its children; 0 if it has ended.
 
@@ -147,12 +149,28 @@ def process_seconds(pid: int) -> float:
     return 0.0
 
 
+def memory(pid: int) -> int:
+    """The resident bytes of a process, without its children; 0 if it has ended."""
+    return _status(pid, "VmRSS")
+
+
+def family_memory(pid: int) -> int:
+    """The resident bytes of a `family`. What its processes share counts for each of them."""
+    return sum(map(memory, family(pid)))
+
+
+def _signal(pids: Sequence[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it has ended in the meantime
+            os.kill(pid, number)
+
+
 def _proportional(pid: int) -> int:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    return _status(pid, "VmRSS")  # another user's process tells no more
+    return memory(pid)  # another user's process tells no more
 
 
 def _status(pid: int, name: str) -> int:

@@ -10,6 +10,7 @@ import torch
 from benchmarks import bench, local, plot, sse
 from benchmarks.bench import BEGIN, END, PARTS, Goal, Part, check_goals, rows, sections, write_docs
 from benchmarks.library.figures import BenchmarkFailed, Figures
+from benchmarks.library.timing import Rate
 from tests.documentation import section as section_of
 from tests.documentation import table
 
@@ -57,8 +58,8 @@ def test_a_goal_without_its_figure_is_an_error() -> None:
 def test_the_goals_are_what_the_benchmarks_report() -> None:
     """Those that can be asked for it without running."""
     parts = {part.module: part for part in PARTS}
-    check_goals(parts["sse"], sse.report(64, [dict.fromkeys(sse.ARMS, sse.Rate(1.0, 1.0))]))
-    rates = {arm: [local.Rate(1.0, 1.0)] for pair in local.RATIOS for arm in pair}
+    check_goals(parts["sse"], sse.report(64, [dict.fromkeys(sse.ARMS, Rate(1.0, 1.0))]))
+    rates = {arm: [Rate(1.0, 1.0)] for pair in local.RATIOS for arm in pair}
     check_goals(parts["local"], local.report(rates, 16, local.RATIOS))
 
 

@@ -13,18 +13,9 @@ from adapters.local.model import attention
 from adapters.local.model.kernels import HOPPER_ATTENTION
 from benchmarks.gpu_check import __main__ as command
 from benchmarks.gpu_check import checks, servers
-from benchmarks.gpu_check.checks import Measured
 from benchmarks.gpu_check.results import Check, Skipped
 from demo import checkpoint
-
-
-def check(outcome: Measured | Exception) -> Check:
-    async def run() -> Measured:
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    return Check("name", "bound", run)
+from tests.benchmarks.test_gpu_check import check
 
 
 @pytest.fixture
@@ -154,10 +145,10 @@ def test_the_ratios_of_vllm_are_read() -> None:
 async def test_vllm_needs_its_environment_and_a_model(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(servers, "_VLLM", tmp_path / "none")
+    monkeypatch.setattr(servers, "VLLM_PYTHON", tmp_path / "none")
     with pytest.raises(Skipped, match=r"venv \.venv-vllm"):
         await servers.against_vllm("m")
-    monkeypatch.setattr(servers, "_VLLM", Path(sys.executable))
+    monkeypatch.setattr(servers, "VLLM_PYTHON", Path(sys.executable))
     with pytest.raises(Skipped, match="there is no vLLM"):
         await servers.against_vllm(None)
     monkeypatch.setattr(servers, "_vllm_version", lambda: "0.32.0+cpu")
@@ -170,4 +161,4 @@ async def test_vllm_needs_its_environment_and_a_model(
 
 async def test_a_container_needs_an_image() -> None:
     with pytest.raises(Skipped, match="IMAGE="):
-        await servers.second_start("m", None, "k")
+        await servers.second_start("m", None)

@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 import json
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.library import figures
+from benchmarks.library import figures, processes
 from benchmarks.library.clients import (
     TEXT,
     Answer,
@@ -96,9 +98,11 @@ def test_an_answer_without_usage_is_an_error() -> None:
         usage(Answer(b'data: {"usage": null}\n\n', 0.1, 0.2))
 
 
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="needs Linux")
 def test_a_client_gives_way_only_while_it_measures() -> None:
     with batch_scheduling():
-        pass
+        assert os.sched_getscheduler(0) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 # Processes
@@ -184,6 +188,23 @@ def test_a_stopped_process_runs_again_afterwards(tmp_path: Path) -> None:
         with process.stopped():
             wait_for(lambda: state() == "T")
         wait_for(lambda: state() == "S")
+    finally:
+        process.end()
+
+
+def test_a_process_that_has_ended_leaves_no_other_one_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may end between the search for the processes and the signal."""
+    process = Process(["sleep", "60"], tmp_path / "log")
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.setattr(processes, "family", lambda pid: [pid, ended.pid])
+    try:
+        with process.stopped():
+            pass
+        state = Path(f"/proc/{process.pid}/stat")
+        wait_for(lambda: state.read_text().rpartition(")")[2].split()[0] != "T")
     finally:
         process.end()
 

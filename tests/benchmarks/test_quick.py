@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import local, quick, sse
 from benchmarks.library.figures import BenchmarkFailed, Figures
+from benchmarks.library.timing import Rate
 from benchmarks.quick import BOUNDS, Benchmark, Outcome, Ratio, judge, read_bounds
 
 A, B = Ratio("a / baseline", 0.8, 0.5), Ratio("b / baseline", 0.9, 0.5)
@@ -117,9 +118,9 @@ def test_bounds_leave_room_for_noise_and_none_for_slow_downs() -> None:
 def test_the_bounds_are_those_of_figures_that_are_reported() -> None:
     """Those that can be asked for it without running."""
     bounds = {benchmark.name: benchmark for benchmark in read_bounds(BOUNDS)}
-    arms = {arm: [local.Rate(1.0, 1.0)] for pair in local.RATIOS for arm in pair}
+    arms = {arm: [Rate(1.0, 1.0)] for pair in local.RATIOS for arm in pair}
     found = {
-        "sse": sse.report(16, [dict.fromkeys(sse.ARMS, sse.Rate(1.0, 1.0))]),
+        "sse": sse.report(16, [dict.fromkeys(sse.ARMS, Rate(1.0, 1.0))]),
         "local": local.report(arms, 16, local.RATIOS),
     }
     for name, figures in found.items():
