@@ -36,7 +36,7 @@ from demo.induction import set_induction_heads
 from demo.model import Body, Shape, compile_kernels, products
 from demo.optim import Muon
 from demo.package import packaged
-from demo.skills import SKILLS
+from demo.skills import FOCUS
 from demo.weights import from_integers, is_rounded, to_integers, unpack
 
 log = logging.getLogger("demo.train")
@@ -336,7 +336,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--packaged", action="store_true", help="begin at the packaged weights")
     parser.add_argument(
-        "--focus", choices=SKILLS, nargs="+", default=[], help="half of the cases are of these"
+        "--focus", choices=FOCUS, nargs="+", default=[], help="half of the cases are of these"
     )
     parser.add_argument("--workers", type=int, default=2, help="processes, each with its batches")
     parser.add_argument("--threads", type=int, default=1, help="threads of each worker")

@@ -16,6 +16,7 @@ from demo.skills import (
     instructions,
     python,
     recall,
+    spelling,
     structured,
     sums,
     unlike,
@@ -54,6 +55,7 @@ _DRILLS: dict[Skill, float] = {
     dialogue.drill: 28,
     python.drill: 9,
     browser.drill: 14,
+    spelling.drill: 25,
 }
 _DRILL_OF: Mapping[str, Skill] = {
     "echo": drills.hearing,
@@ -62,7 +64,11 @@ _DRILL_OF: Mapping[str, Skill] = {
     "dialogue": dialogue.drill,
     "python": python.drill,
     "browser": browser.drill,
+    "spelling": spelling.drill,
+    "linked": everyday.linked_drill,
 }
+FOCUS = (*SKILLS, "spelling", "linked")
+"""What a training can focus on: the skills, and what is practised in conversations alone."""
 
 _EFFORTS: Mapping[Split, Mapping[Effort, float]] = {
     Split.TRAIN: {Effort.LOW: 40, Effort.MEDIUM: 40, Effort.HIGH: 20},
@@ -80,14 +86,16 @@ def draw_case(
 ) -> Case:
     """The case number `index` under `seed`; of one skill and effort, or of any and a drill.
 
-    focus: skills that half of the cases are of, besides their usual shares, with drills of those
-    that have any; a skill that is named twice counts twice.
+    focus: which of `FOCUS` half of the cases are of, besides their usual shares, with drills of
+    those that have any; what is named twice counts twice.
     """
     rng = Random(f"{seed}/{index}/{split}/{skill}")
     efforts = _EFFORTS[split]
     drawn = rng.choices(list(efforts), list(efforts.values()))[0]
     draw = Draw(rng, split, effort or drawn)
     chosen = draw.pick(focus) if focus and draw.chance(0.5) else None
+    if chosen is not None and chosen not in SKILLS:
+        return _DRILL_OF[chosen](draw)
     if skill is None and draw.chance(DRILLS):
         if chosen is None:
             return rng.choices(list(_DRILLS), list(_DRILLS.values()))[0](draw)

@@ -2,7 +2,13 @@
 
 from demo.skills import calls, drills, unlike
 from demo.skills.case import Case, Draw, Turn, developer, result, system, user
-from demo.skills.catalogue.asking import Declared, draw_box, draw_request, family
+from demo.skills.catalogue.asking import (
+    Declared,
+    draw_box,
+    draw_request,
+    family,
+    linked_box,
+)
 from demo.skills.catalogue.asking import plain as draw
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import Task
@@ -38,7 +44,10 @@ def case(draw_: Draw) -> Case:
 
 def drill(draw_: Draw) -> Case:
     """Many requests for the functions of one box, and some for none of them."""
-    box = _box(draw_, draw_.rng.randint(3, 5))
+    return _practice(draw_, _box(draw_, draw_.rng.randint(3, 5)))
+
+
+def _practice(draw_: Draw, box: list[Declared]) -> Case:
     exchanges: list[drills.Exchange] = []
     for _ in range(_MANY[draw_.effort]):
         if draw_.chance(_DECLINED):
@@ -51,6 +60,11 @@ def drill(draw_: Draw) -> Case:
     tools = [declared.tool for declared in box]
     start = (system(draw_), *developer(draw_.pick(_INSTRUCTIONS), tools))
     return drills.joined(start, exchanges)
+
+
+def linked_drill(draw_: Draw) -> Case:
+    """As `drill`, with functions alone whose values hang together: queries, plots, money."""
+    return _practice(draw_, linked_box(draw_, draw_.rng.randint(2, 4)))
 
 
 def _box(draw_: Draw, count: int) -> list[Declared]:

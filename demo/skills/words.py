@@ -160,15 +160,16 @@ def names(split: Split) -> tuple[str, ...]:
 
 
 @cache
-def spelt(split: Split) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Words that are one token after a space and two or three after a quote: those in the lexicon,
-    and all of them."""
+def spelt(split: Split, before: str = "") -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Words that are one token after a space and two or three after a quote, or behind `before`:
+    those in the lexicon, and all of them."""
     meaning, texts = lexicon()[0], _pieces()
-    tokens = (pieces()[:, 1] >= 0).nonzero().flatten()
+    table = pieces(before)
+    tokens = (table[:, 1] >= 0).nonzero().flatten()
     found = []
-    for token, parts in zip(tokens.tolist(), pieces()[tokens].tolist(), strict=True):
+    for token, parts in zip(tokens.tolist(), table[tokens].tolist(), strict=True):
         word = texts[token][1:]
-        whole = "".join(texts[part] for part in parts if part >= 0) == word
+        whole = "".join(texts[part] for part in parts if part >= 0) == before + word
         if whole and re.fullmatch("[A-Z]?[a-z]{2,13}", word) and split_of(word) is split:
             found.append(word)
     return tuple(word for word in found if word.lower() in meaning), tuple(found)
@@ -180,12 +181,12 @@ def begins_spelt(text: str) -> bool:
     return bool(pieces()[encode(f" {text}")[0], 1] >= 0)
 
 
-def spelt_alone(text: str) -> bool:
-    """Whether `text` has the same tokens alone as after a space, but for its first word, which is
-    several tokens alone."""
+def spelt_alone(text: str, before: str = "") -> bool:
+    """Whether `text` has the same tokens alone, or behind `before`, as after a space, but for its
+    first word, which is several tokens there."""
     first, *others = encode(f" {text}")
-    parts = [part for part in pieces()[first].tolist() if part >= 0]
-    return len(parts) > 0 and encode(text) == [*parts, *others]
+    parts = [part for part in pieces(before)[first].tolist() if part >= 0]
+    return len(parts) > 0 and encode(before + text) == [*parts, *others]
 
 
 @cache

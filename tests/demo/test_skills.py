@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from demo.skills import SKILLS, draw_case
+from demo.skills import FOCUS, SKILLS, draw_case
 from demo.skills.case import Case
 from demo.skills.words import Split, aligned, names, nouns, split_of, words
 from demo.transcript import transcript
@@ -116,6 +116,12 @@ def test_a_focus_has_drills_too(skill: str) -> None:
     assert sum(case.skill == skill for case in focused) > 40
     usual = sum(drawn(index).skill == "drill" for index in range(200))
     assert sum(case.skill == "drill" for case in focused) > 0.75 * usual
+
+
+@pytest.mark.parametrize("name", [name for name in FOCUS if name not in SKILLS])
+def test_a_focus_that_is_no_skill_has_drills_alone(name: str) -> None:
+    focused = [draw_case(SEED, index, Split.TRAIN, focus=[name]) for index in range(100)]
+    assert 50 < sum(case.skill == "drill" for case in focused) < 85
 
 
 def test_a_skill_that_is_twice_in_focus_has_twice_the_cases() -> None:

@@ -187,6 +187,15 @@ def draw_box(draw: Draw, count: int, other_than: Sequence[Kind] = ()) -> list[De
     return boxed
 
 
+def linked_box(draw: Draw, count: int) -> list[Declared]:
+    """Functions whose values hang together (`linked`), with names of their own."""
+    boxed: dict[str, Declared] = {}
+    while len(boxed) < count:
+        declared = declare(draw, adapted(draw, linked.linked(draw)))
+        boxed[declared.tool.name] = declared
+    return list(boxed.values())
+
+
 def family(draw: Draw, count: int) -> list[Declared]:
     """Functions that do different things to one thing."""
     return [declare(draw, adapted(draw, kind)) for kind in invented.family(draw, count)]
