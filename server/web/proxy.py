@@ -66,8 +66,9 @@ class Proxy:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The ASGI interface. Errors are answered with OpenAI's body."""
+        pieces = Request(scope, receive).stream()
         try:
-            request = self._request(scope, await _body(Request(scope, receive)))
+            request = self._request(scope, await read_within(pieces, MAX_BODY_BYTES))
         except APIError as error:
             await _refusal(error)(scope, receive, send)
             return
@@ -142,10 +143,6 @@ async def _answer(answer: httpx.Response, send: Send) -> None:
         logger.warning("an answer ended early: %s", type(error).__name__)
         return
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _body(request: Request) -> bytes:
-    return await read_within(request.stream(), MAX_BODY_BYTES)
 
 
 async def read_within(pieces: AsyncIterator[bytes], most: int) -> bytes:

@@ -44,3 +44,11 @@ def test_a_server_ends_with_pages_open(open_page: Any) -> None:
         expect(pages[0].get_by_text("tokens in")).to_be_visible()
         # Without an answer in progress there is nothing to wait for, whatever the drain's time.
         assert server.stop() == 0
+
+
+def test_the_views_share_one_file_of_styles(open_page: Any) -> None:
+    page = open_page(view="load")
+    expect(page.locator(".tile").first).to_be_visible()
+    page.get_by_role("link", name="Inspector").click()
+    expect(page.get_by_role("button", name="Parse")).to_be_visible()
+    assert page.locator("link[href$='inspector.css']").count() == 1

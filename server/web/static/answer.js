@@ -1,7 +1,7 @@
 // @ts-check
 /** Shows one answer: follows the events of its stream, or shows a stored response. */
 
-import { messageOf } from "./api.js";
+import { hasEnded, messageOf } from "./api.js";
 import { CALLS } from "./chats.js";
 import { button, h } from "./dom.js";
 import { itemView } from "./items.js";
@@ -59,7 +59,7 @@ export class Answer {
 
   /** Whether the answer is complete, or ended otherwise. */
   get ended() {
-    return Boolean(this.response) && !["queued", "in_progress"].includes(this.response.status);
+    return Boolean(this.response) && hasEnded(this.response);
   }
 
   /** The items that have ended, and the text of a message that has not. Servers refuse items without content. */

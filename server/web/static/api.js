@@ -40,7 +40,7 @@ export function setKey(value) {
 
 /** The address of a path of the server, relative to the page. @param {string} path */
 export function address(path) {
-  return new URL(path, new URL(".", document.baseURI)).href;
+  return new URL(path, document.baseURI).href;
 }
 
 /**
@@ -88,6 +88,9 @@ async function errorOf(response) {
 
 /** What the server says of an error: some servers say it without an object. @param {any} error @returns {string} */
 export const messageOf = (error) => (typeof error === "string" ? error : error.message);
+
+/** Whether a response is complete, or has ended otherwise. @param {any} response */
+export const hasEnded = ({ status }) => !["queued", "in_progress"].includes(status);
 
 /** Whether the server, or what is before it, may answer again later. @param {any} error */
 export const isAway = (error) => error instanceof ApiError && (error.status === 0 || error.status >= 500);

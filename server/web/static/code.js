@@ -30,14 +30,11 @@ export function curl(request) {
 /** A text for a shell. @param {string} text */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
-const EXTENSIONS = ["return_token_ids", "seed", "min_p", "top_k"];
-
 /** @param {any} request */
-export function python(request) {
-  const own = Object.entries(request).filter(([name]) => !EXTENSIONS.includes(name) && name !== "stream");
-  const extra = Object.entries(request).filter(([name]) => EXTENSIONS.includes(name));
-  const lines = own.map(([name, value]) => `    ${name}=${literal(value)},`);
-  if (extra.length) lines.push(`    extra_body=${literal(Object.fromEntries(extra))},`);
+export function python({ seed, stream, ...own }) {
+  const lines = Object.entries(own).map(([name, value]) => `    ${name}=${literal(value)},`);
+  // The SDK has no such argument.
+  if (seed !== undefined) lines.push(`    extra_body=${literal({ seed })},`);
   const secret = key() ? 'os.environ["OPENAI_API_KEY"]' : '"none"';
   return [
     ...(key() ? ["import os", ""] : []),

@@ -5,7 +5,7 @@ import { json } from "./api.js";
 import { compareSources } from "./comparison.js";
 import { announce, h } from "./dom.js";
 import { HarmonyPanes, parse } from "./panes.js";
-import { section } from "./parts.js";
+import { addStyles, section } from "./parts.js";
 import { showAnswer } from "./report.js";
 import { fetchRecord, readJson, rendered } from "./sources.js";
 import { tabShelf } from "./storage.js";
@@ -36,8 +36,7 @@ function form(label, run, ...children) {
 
 export class InspectorView {
   constructor() {
-    const sheet = h("link", { rel: "stylesheet", href: new URL("inspector.css", import.meta.url).href });
-    document.head.append(sheet);
+    addStyles();
     this.title = INSPECTOR.title;
     this.results = h("div", { class: "results-pane", tabindex: -1 }, h("p", { class: "hint" }, INSPECTOR.choose));
     this.tip = new Tip();

@@ -4,6 +4,7 @@
 import { send } from "./api.js";
 import { h } from "./dom.js";
 import { LoadSource } from "./metrics.js";
+import { addStyles } from "./parts.js";
 import { lines } from "./plots.js";
 import { INSPECTOR, LOAD } from "./labels.js";
 
@@ -15,9 +16,7 @@ const MOST = 150; // values of a plot
 
 export class LoadView {
   constructor() {
-    if (!document.querySelector('link[href$="inspector.css"]')) {
-      document.head.append(h("link", { rel: "stylesheet", href: new URL("inspector.css", import.meta.url).href }));
-    }
+    addStyles();
     this.state = h("p", { class: "notice", role: "status" }, LOAD.asking);
     this.origin = h("p", { class: "hint" });
     this.tiles = h("div", { class: "tiles" });

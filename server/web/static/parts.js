@@ -1,7 +1,14 @@
 // @ts-check
-/** The parts of the inspector's results. */
+/** What the inspector and the load page share: their styles, and the parts of results. */
 
 import { h } from "./dom.js";
+
+const STYLES = new URL("inspector.css", import.meta.url).href;
+
+/** Add the styles to the page, unless the other view has done so. */
+export function addStyles() {
+  if (!document.querySelector(`link[href="${STYLES}"]`)) document.head.append(h("link", { rel: "stylesheet", href: STYLES }));
+}
 
 /** A part of the results. @param {string} title @param {...Node} children */
 export function section(title, ...children) {

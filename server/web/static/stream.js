@@ -1,7 +1,7 @@
 // @ts-check
 /** The events of an answer, from the API that the server has. */
 
-import { ApiError, events, isAway, Pauses, scripts, send } from "./api.js";
+import { ApiError, events, hasEnded, isAway, Pauses, scripts, send } from "./api.js";
 
 /** @typedef {import("./chats.js").Turn} Turn */
 
@@ -13,7 +13,7 @@ const isWithoutResponses = (error, request) =>
   error instanceof ApiError && [404, 405, 501].includes(error.status) && !error.param && !request.previous_response_id;
 
 /** @param {any} event */
-const isLast = ({ response }) => Boolean(response) && !["queued", "in_progress"].includes(response.status);
+const isLast = ({ response }) => Boolean(response) && hasEnded(response);
 
 /**
  * The events of a turn's answer, in batches. A background answer goes on without its stream: where the

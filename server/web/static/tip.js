@@ -4,7 +4,6 @@
 import { h } from "./dom.js";
 import { bars } from "./plots.js";
 import { TOKENS } from "./labels.js";
-import { explanation } from "./tokens.js";
 
 /** @typedef {import("./tokens.js").Token} Token */
 /** @typedef {import("./tokens.js").Message} Message */
@@ -53,7 +52,7 @@ export class Tip {
 function remarks(token) {
   const lines = [];
   if (token.marks.has("continued")) lines.push(TOKENS.continued);
-  const meaning = explanation(token.id);
+  const meaning = TOKENS.control[token.id];
   if (meaning) lines.push(meaning);
   if (token.marks.has("cached")) lines.push(TOKENS.cached);
   if (token.marks.has("inserted")) lines.push(TOKENS.inserted);

@@ -14,8 +14,6 @@
  * permitted at its place.
  */
 
-import { TOKENS } from "./labels.js";
-
 const FIRST_CONTROL = 199998;
 const LONGEST_CHARACTER = 8; // tokens that a character may be split over
 const REPLACEMENT = "\ufffd"; // for bytes that are no character
@@ -119,9 +117,4 @@ export function textOf(tokens) {
     at += token.bytes.length;
   }
   return new TextDecoder().decode(bytes);
-}
-
-/** What a control token means. @param {number} id @returns {string | undefined} */
-export function explanation(id) {
-  return /** @type {Record<number, string>} */ (TOKENS.control)[id];
 }

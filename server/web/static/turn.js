@@ -2,7 +2,7 @@
 /** Shows a turn: what was typed, the answer, and what one can do with both. */
 
 import { Answer } from "./answer.js";
-import { ApiError, isAway, json, Pauses } from "./api.js";
+import { ApiError, hasEnded, isAway, json, Pauses } from "./api.js";
 import * as store from "./chats.js";
 import { copyButton, copySelection } from "./copying.js";
 import { button, h } from "./dom.js";
@@ -47,7 +47,7 @@ async function showResponse(view, turn, shown, pauses = new Pauses()) {
   try {
     const response = await json(`v1/responses/${turn.response}`);
     if (!view.turns.contains(shown.element)) return; // another chat or version was opened
-    if (!["queued", "in_progress"].includes(response.status)) return shown.show(response, turn.id === chat.leaf);
+    if (hasEnded(response)) return shown.show(response, turn.id === chat.leaf);
     turn.background ||= response.background; // programs make such responses, too
     if (!turn.background) {
       // Only the tab that has its stream can stop it.
