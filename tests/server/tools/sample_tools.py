@@ -129,6 +129,8 @@ class Servers(SampleTool):
         names = config.get("allowed_tools", ["search", "create"])
         if not isinstance(label, str) or not isinstance(names, list):
             raise InvalidRequest("Invalid value.", param=f"{context.param}.server_label")
+        if not all(isinstance(name, str) for name in names):
+            raise InvalidRequest("Invalid value.", param=f"{context.param}.allowed_tools")
         recipients = {f"functions.{label}__{name}": name for name in names}
         return ToolDeclaration(
             name=f"mcp.{label}",
