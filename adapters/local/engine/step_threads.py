@@ -76,34 +76,37 @@ class StepThreads:
         self._read = read
         self._apply = apply
         self._most = self._count = torch.get_num_threads()
-        self._last = read(self._cores)
+        self._last = read(self._cores) if self._most > 1 else None
         self._ended = time.monotonic()
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """A step, which as many threads compute as there are cores that others leave free."""
-        if self._last is not None and self._most > 1:
-            self._adjust(self._last)
-        try:
-            yield
-        finally:
-            self._ended = time.monotonic()
-
-    def _adjust(self, last: Usage) -> None:
-        """Use one thread at least. There may be more cores than threads: then others have to use
-        many of them first.
+        """A step. The steps after it have as many threads as there are cores that others leave
+        free.
 
         Others that used the cores in a pause of this process do not slow down its steps. A tool
         that has run in between, for example, would else halve the threads for a long prompt, which
         may be a single step.
         """
-        now = time.monotonic()
-        if now - self._ended > _PAUSE:
-            self._last = self._read(self._cores)
-        elif now - last.at >= _INTERVAL and (used := self._read(self._cores)) is not None:
-            self._last = used
-            others = (used.everyone - last.everyone - (used.own - last.own)) / (used.at - last.at)
-            wanted = min(max(1, len(self._cores) - round(others)), self._most)
-            if wanted != self._count:
-                self._count = wanted
-                self._apply(wanted)
+        last = self._last
+        if last is not None and time.monotonic() - self._ended > _PAUSE:
+            self._last = last = self._read(self._cores) or last
+        try:
+            yield
+        finally:
+            self._ended = time.monotonic()
+            if last is not None and self._ended - last.at >= _INTERVAL:
+                self._adjust(last)
+
+    def _adjust(self, last: Usage) -> None:
+        """Use one thread at least. There may be more cores than threads: then others have to use
+        many of them first."""
+        now = self._read(self._cores)
+        if now is None or now.at <= last.at:
+            return
+        self._last = now
+        others = (now.everyone - last.everyone - (now.own - last.own)) / (now.at - last.at)
+        wanted = min(max(1, len(self._cores) - round(others)), self._most)
+        if wanted != self._count:
+            self._count = wanted
+            self._apply(wanted)

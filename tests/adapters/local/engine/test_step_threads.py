@@ -73,8 +73,7 @@ def test_threads_are_as_many_as_the_cores_that_others_leave(
     expected: list[int],
 ) -> None:
     threads = threads_of(machine, monkeypatch, most, cores)
-    for _ in "two":
-        take_step(threads, machine, own, others)
+    take_step(threads, machine, own, others)
     assert machine.applied == expected
 
 
@@ -82,7 +81,7 @@ def test_all_threads_are_used_again_when_the_others_have_ended(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
-    for others in (1.5, 1.4, 0.0, 0.0):
+    for others in (1.5, 1.4, 0.0):
         take_step(threads, machine, 0.6, others)
     assert machine.applied == [1, 2]
 
@@ -97,14 +96,26 @@ def test_others_that_ran_in_a_pause_change_nothing(
     assert machine.applied == []
 
 
-def test_a_pause_keeps_the_number_of_threads(
+def test_steps_between_pauses_follow_the_machine(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
-    for _ in "two":
+    for others in (1.4, 1.4, 0.0, 0.0):
+        take_step(threads, machine, 0.6, others)
+        machine.run(1.0, 0.0, 0.0)
+    assert machine.applied == [1, 2]
+
+
+def test_a_usage_that_cannot_be_read_once_is_read_again(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of(machine, monkeypatch, 2, 2)
+    with monkeypatch.context() as patch:
+        patch.setattr(threads, "_read", lambda _: None)
+        machine.run(1.0, 0.0, 0.0)
         take_step(threads, machine, 0.6, 1.4)
     machine.run(1.0, 0.0, 0.0)
-    take_step(threads, machine, 1.0, 0.9)
+    take_step(threads, machine, 0.6, 1.4)
     assert machine.applied == [1]
 
 
@@ -114,17 +125,15 @@ def test_the_machine_is_not_read_at_each_step(
     threads = threads_of(machine, monkeypatch, 2, 2)
     with threads.step():
         machine.run(0.1, 0.0, 2.0)
-    with threads.step():
-        assert machine.applied == []
+    assert machine.applied == []
 
 
-def test_a_step_that_fails_is_no_pause(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_counts(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = threads_of(machine, monkeypatch, 2, 2)
     with suppress(ValueError), threads.step():
         machine.run(0.3, 0.6, 1.4)
         raise ValueError
-    with threads.step():
-        assert machine.applied == [1]
+    assert machine.applied == [1]
 
 
 @pytest.mark.parametrize("content", [None, "", "cpu none", "cpu0 none", "cpu7 1 2 3 4 5 6 7 8"])
