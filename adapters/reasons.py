@@ -15,5 +15,5 @@ def finish_reason(word: object, engine: str) -> FinishReason:
     if word == "length":
         return "length"
     kind = GenerationFailed if word == "error" else BackendFailed
-    quoted = word if word in ("error", "abort") else "unknown"
+    quoted = word if word in ("error", "abort", "repetition") else "unknown"
     raise kind(f"{engine} ended the generation: {quoted}")

@@ -55,7 +55,7 @@ ENGINE = {
     "enable_prefix_caching": "false",
 }
 # What is set already wins: on a GPU, VLLM_TARGET_DEVICE is cuda.
-ENVIRONMENT = {**CPU_ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1", **os.environ}
+ENVIRONMENT = {**CPU_ENVIRONMENT, "VLLM_CPU_KVCACHE_SPACE": "1"}
 NAME = "model"
 WARMING_STREAMS = 16
 INSTRUCTIONS = "Answer in the form that is asked for."
@@ -87,7 +87,7 @@ def apis(model: str) -> Iterator[tuple[Api, Api]]:
     ports = free_port(), free_port()
     command = [sys.executable, "-m", "benchmarks.one_engine", *_arguments(model, *ports)]
     ours, theirs = (f"http://127.0.0.1:{port}/health" for port in ports)
-    with running(command, ours, LOGS / "one-engine.log", ENVIRONMENT) as launcher:
+    with running(command, ours, LOGS / "one-engine.log", {**ENVIRONMENT, **os.environ}) as launcher:
         launcher.wait_until_ready(theirs)
         children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text()
         *_, their_process, our_process = map(int, children.split())  # in the order of their start

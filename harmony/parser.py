@@ -11,8 +11,9 @@ they were a header and stray text before it, and neither becomes text of a messa
 If the sampling ends there, by a stop token or by length, they become the text of messages: one for
 each part between `<|start|>` and `<|end|>`. The text has no header words. These are the longest
 legal header at the beginning of a part, and after it each part of a legal header that begins with
-`<|channel|>` or `<|constrain|>`, complete or cut off at the end. A part with nothing but header
-words and white space is no message.
+`<|channel|>` or `<|constrain|>`, complete or cut off at the end. A part that has header words
+after its role, and else white space alone, is no message; nor is one that may yet become a header
+word.
 """
 
 from collections.abc import Iterable, Sequence

@@ -80,7 +80,8 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     allowed_host: Several = Field(
         (),
         description="host name that requests may use where there are no keys, beside localhost and "
-        "the address that they come in on (repeatable); *.NAME allows its subdomains, * any name",
+        "the address that they come in on, with or without a port (repeatable); *.NAME allows its "
+        "subdomains, * any name",
     )
     cors_origin: Several = Field((), description="origin that browsers may call from (repeatable)")
     playground: bool | None = Field(

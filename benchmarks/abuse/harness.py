@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from benchmarks.library.processes import LOGS, Process, family_memory, free_port, running
+from benchmarks.library.processes import NotEnded, Process, family_memory, free_port, running
 
 SCRIPT = {"completion": "<|channel|>final<|message|>Hello.<|return|>"}
 SETTLE_SECONDS = 2.0
@@ -151,7 +151,10 @@ def measure(row: Row) -> Result:
 def server(
     *options: str, script: Sequence[dict[str, Any]] = (SCRIPT,)
 ) -> Iterator[tuple[Process, Target]]:
-    """A server process with the scripted engine and a store in memory, on a free port."""
+    """A server process with the scripted engine and a store in memory, on a free port.
+
+    What it logs, errors alone, is printed at the end. Raises NotEnded if it does not stop.
+    """
     target = Target("127.0.0.1", free_port())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "script.jsonl"
@@ -162,8 +165,14 @@ def server(
             *("--log-level", "error", *options),
         ]
         url = f"http://{target.host}:{target.port}/health"
-        with running(command, url, LOGS / "abuse.log") as process:
-            yield process, target
+        log = Path(folder) / "server.log"
+        try:
+            with running(command, url, log) as process:
+                yield process, target
+        finally:
+            print(log.read_text(), end="", file=sys.stderr)
+        if process.killed:
+            raise NotEnded("the server did not stop after the attack")
 
 
 @contextmanager

@@ -22,6 +22,10 @@ class NotStarted(Exception):
     """A server did not start. The message has the end of its output."""
 
 
+class NotEnded(Exception):
+    """A server did not end when it was asked to."""
+
+
 class Process:
     """A process and all processes that it and its children start.
 
@@ -55,6 +59,11 @@ class Process:
             except (urllib.error.URLError, OSError):
                 time.sleep(0.02)
         raise NotStarted(f"{url} does not answer:\n{self._log.read_text()[-2000:]}")
+
+    @property
+    def killed(self) -> bool:
+        """Whether it had to be killed."""
+        return self._popen.returncode == -signal.SIGKILL
 
     @property
     def cpu(self) -> float:

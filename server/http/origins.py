@@ -24,9 +24,9 @@ class Origins:
     """Middleware that refuses requests of other origins (403), and for unknown hosts (421).
 
     cors_origin: allowed origins, `*` for any. allowed_host: host names, with or without a port, in
-    addition to LOOPBACK_NAMES and the connection's local address; `*.name` allows subdomains, `*`
-    any name. None disables the check of `Host`: if a key is required, a page without one can do
-    nothing.
+    addition to LOOPBACK_NAMES and the connection's local address; `*.name` allows subdomains, with
+    or without a port too, `*` any name. None disables the check of `Host`: if a key is required, a
+    page without one can do nothing.
     """
 
     def __init__(

@@ -166,20 +166,20 @@ class SqlStore:
 
         Of one that was deleted while it was made nothing is left.
         """
-        # All rows are built before the transaction, which blocks other writers.
+        # Rows are built before the transaction, which blocks other writers.
         body = await codec.dump_large(rows.body(stored))
         output = await rows.items(stored.id, OUTPUT, stored.output)
         batches = await rows.batches(stored.id, ledger)
         conversation = stored.conversation_id
         added = stored.conversation_items if conversation else ()
         added_rows = await rows.conversation_items(conversation or "", added)
+        values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
         async with self.database.writing() as connection:
             own_run = delete(runs).where(self._is_mine(stored.id))
             if (await connection.execute(own_run)).rowcount != 1:
                 if await self._has_ended(connection, stored.id, body):
                     return
                 raise RunLost(stored.id)
-            values = {"body": body, "tool_state": rows.tool_state(stored.tool_state)}
             own = (responses.c.id == stored.id) & ~responses.c.deleted
             if (await connection.execute(update(responses).where(own).values(values))).rowcount:
                 await connection.execute(delete(events).where(events.c.response_id == stored.id))
