@@ -55,6 +55,13 @@ MAX_LABEL = 1 << 16
 Some gateways put signatures of several thousand characters into ids.
 """
 
+MAX_CONTENT_TYPE = 1024
+"""Characters of a Content-Type whose parameters are read, of a request or of a page.
+
+The time to parse them grows with the square of their size: 64 KB would take a third of a second of
+the event loop, or several.
+"""
+
 MAX_LISTED = 64
 """Elements of an array of names, such as `include`."""
 

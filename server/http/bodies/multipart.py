@@ -13,11 +13,9 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from server.errors import BodyTooLarge, InvalidRequest, UnsupportedEncoding
+from server.schemas.limits import MAX_CONTENT_TYPE
 
 TYPE = "multipart/form-data"
-MOST_TYPE = 1024
-"""Characters of a Content-Type whose parameters are read. The time to parse them grows with the
-square of their size: 64 KB would take a third of a second of the event loop."""
 FILE = "file"
 """The name of the part that is the file."""
 
@@ -80,7 +78,7 @@ async def read_form(request: Request, sink: Sink) -> Form:
 
 def _boundary(headers: Headers) -> bytes:
     text = headers.get("content-type", "")
-    is_read = is_multipart(headers) and len(text) <= MOST_TYPE
+    is_read = is_multipart(headers) and len(text) <= MAX_CONTENT_TYPE
     boundary = parse_options_header(text)[1].get(b"boundary") if is_read else None
     if not boundary:
         raise InvalidRequest(

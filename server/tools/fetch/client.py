@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TypeVar
 
 import httpx
 from cachetools import TTLCache
 
+from server.schemas.limits import MAX_CONTENT_TYPE
 from server.threads import Size, run
 from server.tools.fetch import robots
 from server.tools.fetch.decoding import ACCEPTED, read_body
@@ -44,6 +44,13 @@ Permits = Callable[[str], bool]
 ROBOT = "gpt-oss-server"
 """The name that robots.txt may use."""
 USER_AGENT = f"Mozilla/5.0 (compatible; {ROBOT}/1.0)"
+_HEADERS = {
+    "User-Agent": USER_AGENT,
+    "Accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,"
+    "application/xml;q=0.9,application/pdf;q=0.8",
+    "Accept-Encoding": ACCEPTED,
+    "Connection": "keep-alive",
+}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _ROBOTS_SECONDS = 3600.0
 _ROBOTS_BYTES = 16 << 20
@@ -101,30 +108,21 @@ class FetchClient:
         if resolver is None:
             resolver = self._own_resolver = SystemResolver()
         pool = httpx.Limits(max_connections=limits.connections, max_keepalive_connections=16)
-        transport = httpx.AsyncHTTPTransport(
+        # Without a client, which would read redirects by itself, and fail for those to no valid URL
+        # as for a broken connection.
+        self._transport = httpx.AsyncHTTPTransport(
             limits=pool, trust_env=False, proxy=proxy, verify=tls or public_authorities()
         )
         if proxy is None:
-            guard_transport(transport, Guard(policy, resolver))
-        self._client = httpx.AsyncClient(
-            transport=transport,
-            trust_env=False,
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            timeout=httpx.Timeout(limits.seconds),
-            headers={
-                "User-Agent": USER_AGENT,
-                "Accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,"
-                "application/xml;q=0.9,application/pdf;q=0.8",
-                "Accept-Encoding": ACCEPTED,
-            },
-        )
+            guard_transport(self._transport, Guard(policy, resolver))
+        self._extensions = {"timeout": httpx.Timeout(limits.seconds).as_dict()}
         self._robots: TTLCache[str, Robots] = TTLCache(
             _ROBOTS_BYTES, _ROBOTS_SECONDS, getsizeof=lambda rules: rules.size + _ROBOTS_OVERHEAD
         )
 
     async def close(self) -> None:
         """Close all connections. Safe to call twice."""
-        await self._client.aclose()
+        await self._transport.aclose()
         if self._own_resolver is not None:
             self._own_resolver.close()
 
@@ -161,12 +159,16 @@ class FetchClient:
 
     def _redirected(self, url: httpx.URL, location: str) -> httpx.URL:
         """The URL that a redirect leads to. Raises BlockedTarget."""
-        return self._policy.check(str(url.join(location)))
+        try:
+            target = url.join(location)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise BlockedTarget("the URL is not valid") from error
+        return self._policy.check(str(target))
 
     @asynccontextmanager
     async def _get(self, url: httpx.URL) -> AsyncIterator[httpx.Response]:
-        request = self._client.build_request("GET", url)
-        response = await self._client.send(request, stream=True, follow_redirects=False)
+        request = httpx.Request("GET", url, headers=_HEADERS, extensions=self._extensions)
+        response = await self._transport.handle_async_request(request)
         try:
             yield response
         finally:
@@ -241,7 +243,10 @@ def _parsed(body: bytes) -> Robots:
 
 
 def _content_type(response: httpx.Response) -> tuple[str, str | None]:
-    """The media type and the charset. What has no type is taken for HTML, as browsers do."""
+    """The media type, and the charset unless the header is too long to look for it.
+
+    What has no type is taken for HTML, as browsers do.
+    """
     value = response.headers.get("content-type", "text/html")
     media_type = value.partition(";")[0].strip().lower()
-    return media_type, response.charset_encoding
+    return media_type, response.charset_encoding if len(value) <= MAX_CONTENT_TYPE else None

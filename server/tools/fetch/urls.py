@@ -128,7 +128,7 @@ def _parsed(text: str) -> httpx.URL:
         raise BlockedTarget("the URL is too long")
     try:
         url = httpx.URL(text)
-        host = host_of(url)
+        host = url.host  # decoded: httpx makes no request to a name that it cannot decode
     except (httpx.InvalidURL, ValueError, TypeError) as error:
         raise BlockedTarget("the URL is not valid") from error
     if url.scheme in _DEFAULT_PORTS and (not host.strip(".[]") or "\\" in text):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from server.schemas.limits import MAX_CONTENT_TYPE
 from server.tools.fetch import robots
 from server.tools.fetch.client import FetchClient, Limits
 from server.tools.fetch.decoding import read_body
@@ -38,6 +39,18 @@ async def test_a_page_is_fetched_with_its_type_and_charset(network: Network) -> 
         "shift_jis",
         b"<p>hello",
     )
+
+
+async def test_no_charset_is_looked_for_in_a_long_content_type(network: Network) -> None:
+    """The time to find it grows with the square of the size."""
+    kind = "text/html; charset=utf-8; a="
+    network.pages["/"] = answer("x", content_type=kind + "x" * (MAX_CONTENT_TYPE - len(kind)))
+    network.pages["/long"] = answer("x", content_type=kind + "x" * MAX_CONTENT_TYPE)
+    pages = [await network.client().fetch(network.url(path)) for path in ("/", "/long")]
+    assert [(each.media_type, each.charset) for each in pages] == [
+        ("text/html", "utf-8"),
+        ("text/html", None),
+    ]
 
 
 async def test_redirects_are_followed(network: Network) -> None:
@@ -313,6 +326,8 @@ async def test_a_missing_robots_txt_allows_all_and_a_failing_one_nothing(
         answer("User-agent: *\nDisallow: /", Content_Encoding="br"),
         answer(status=302, Location="/robots.txt"),
         answer(status=302, Location="http://127.0.0.1/robots.txt"),
+        answer(status=302, Location="http://a:b/"),
+        answer(status=302, Location="http://xn--/"),
     ],
 )
 async def test_a_robots_txt_that_cannot_be_read_allows_all(
