@@ -106,8 +106,11 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
         response = await self._inner.handle_async_request(request)
         self._exchange.record(request, response.status_code)
         limit = MAX_STREAM if request.method == "GET" else MAX_RESPONSE
-        kind = response.headers.get("content-type", "").lower()
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         is_stream = kind.startswith("text/event-stream")
+        # The time to parse parameters grows with the square of their size. They could only name a
+        # charset, and both JSON and events are UTF-8.
+        response.headers["content-type"] = kind
         stream = response.stream
         assert isinstance(stream, httpx2.AsyncByteStream)
         if response.headers.get("content-encoding", "identity").lower() != "identity":

@@ -78,3 +78,18 @@ async def test_results_of_calls_do_not_count_with_lists() -> None:
         await client.post("http://server", headers={"mcp-method": "tools/call"})
         await client.post("http://server")
     assert exchange.received == 200
+
+
+async def test_parameters_of_a_content_type_are_not_read() -> None:
+    """The time to read them grows with the square of their size; events are UTF-8 in any case."""
+    kind = "Text/Event-Stream; charset=latin-1; a=b"
+    body = "data: é\n\n".encode()
+    server: Any = httpx2.MockTransport(
+        lambda _: httpx2.Response(200, headers={"content-type": kind}, content=body)
+    )
+    async with (
+        http_client(lambda _: server, Exchange(), None, None) as client,
+        client.stream("POST", "http://server") as response,
+    ):
+        events = [event.data async for event in httpx2.EventSource(response)]
+    assert (response.headers["content-type"], events) == ("text/event-stream", ["é"])
