@@ -159,3 +159,9 @@ async def test_an_error_of_the_sink_ends_the_reading() -> None:
 
     with pytest.raises(APIError, match="full"):
         await read(FILE, FILE, sink=Full())
+
+
+async def test_a_part_with_a_long_header_is_refused() -> None:
+    """The time to read its parameters grows with the square of its size."""
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        await read(part('name="file"; a="' + ";" * 5000, b"x") + END)
