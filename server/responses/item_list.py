@@ -1,6 +1,10 @@
-"""Stored items as clients see them: one of them, or a list."""
+"""Stored items as clients see them: one of them, or a list.
 
-from collections.abc import Sequence
+Answers with large ones are made on a thread.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from starlette.responses import Response
 
@@ -13,16 +17,23 @@ from server.outbound.redacted import redacted_item
 from server.store.items import Item
 
 
-def shown_item(context: Context, item: Item) -> Item:
-    """The item with all required fields, and without reasoning that the server hides."""
-    return redaction_for(context.settings, redacted_item)(complete_item(item))
+async def one_item(context: Context, item: Item) -> Response:
+    """The item alone."""
+    return await _answer(context, [item], lambda shown: shown[0])
 
 
 async def item_list(context: Context, items: Sequence[Item], *, has_more: bool) -> Response:
-    """The API's list object with the items of a page, which is made on a thread if it is large."""
+    """The API's list object with the items of a page."""
+    return await _answer(context, list(items), lambda shown: list_object(shown, has_more=has_more))
+
+
+async def _answer(
+    context: Context, items: list[Item], body: Callable[[list[Item]], dict[str, Any]]
+) -> Response:
+    """The body made of items with all required fields, without reasoning that the server hides."""
+    redact = redaction_for(context.settings, redacted_item)
 
     def made() -> Response:
-        shown = [shown_item(context, item) for item in items]
-        return json_response(list_object(shown, has_more=has_more))
+        return json_response(body([redact(complete_item(item)) for item in items]))
 
-    return await threads.run(made, threads.size_of(list(items)))
+    return await threads.run(made, threads.size_of(items))

@@ -25,7 +25,7 @@ from server.replay import items
 from server.replay.prior_turns import conversation_not_found, refuse_large_conversation
 from server.replay.sealed_items import unseal_items
 from server.replay.sealing import SealedInput
-from server.responses.item_list import item_list, shown_item
+from server.responses.item_list import item_list, one_item
 from server.schemas.base import note_unknown
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.fields import invalid
@@ -124,7 +124,7 @@ async def retrieve_item(request: Request, conversation_id: str, item_id: str) ->
     item = await _store(request).item(owner, conversation_id, item_id)
     if item is None:
         raise _item_not_found(item_id)
-    return json_response(shown_item(context_of(request), item))
+    return await one_item(context_of(request), item)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
