@@ -109,6 +109,7 @@ class HttpProvider(ABC):
             results = [_result(*item) for item in islice(self.results(data), _MOST_RESULTS)]
         except (AttributeError, KeyError, TypeError) as error:
             raise SearchError(f"{self.name} sent an answer of another form") from error
+        # What cannot be opened is no result, such as a host that is no name of the web.
         return [
             each
             for each in results

@@ -46,6 +46,7 @@ ANSWERS: dict[type[HttpProvider], Any] = {
             {"url": "https://[x", "title": "invalid", "content": ""},
             {"url": "https:///x", "title": "invalid", "content": "\ud800"},
             {"url": "magnet:?xt=1", "title": "none", "content": ""},
+            {"url": "https://i❤.ws/", "title": "no name of IDNA 2008", "content": ""},
         ],
     },
     BraveProvider: {
