@@ -126,25 +126,25 @@ class Listings:
 
 
 async def _all_tools(connection: Connection) -> list[types.Tool]:
-    tools: list[types.Tool] = []
+    """The first tool of each name: a page may come twice. Raises Failure if they are too many."""
+    tools: dict[str, types.Tool] = {}
     async for page in connection.tool_pages():
-        tools += page.tools
+        for tool in page.tools:
+            tools.setdefault(tool.name, tool)
         if len(tools) > MAX_LISTED:
             raise protocol_error(f"The server lists more than {MAX_LISTED:,} tools.")
-    return tools
+    return list(tools.values())
 
 
 def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
     """The tools that can be declared. Others are left out: their names cannot stand in a header."""
     redactor = server.redactor
     flattener = _Flattener()
-    seen: set[str] = set()
     total = 0
     for tool in tools:
         name = tool.name
-        if name in seen or len(name) > _MAX_NAME or not (name.isascii() and is_name(name)):
+        if len(name) > _MAX_NAME or not (name.isascii() and is_name(name)):
             continue
-        seen.add(name)
         if _nests(tool.input_schema) > _MAX_NESTED:
             continue
         hints = tool.annotations

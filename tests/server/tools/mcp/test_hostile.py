@@ -202,6 +202,17 @@ async def test_a_list_ends_where_its_cursor_repeats(hostile: Hostile, make_tool:
     assert counted(server)["/same-cursor tools/list "] == 2
 
 
+async def test_a_tool_that_is_listed_twice_counts_once(
+    hostile: Hostile, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing_module, "MAX_LISTED", 1)
+    tool = await make_tool(hostile("/same-cursor"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each.name for each in session.declaration.functions] == ["h__add"]
+
+
 async def test_names_that_no_header_can_have_are_left_out(
     hostile: Hostile, make_tool: MakeTool
 ) -> None:
