@@ -160,11 +160,13 @@ async def test_the_process_ends_when_nobody_waits(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(asyncio, "create_subprocess_exec", noted_start)
     monkeypatch.setattr(pdf, "_COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
     task = asyncio.create_task(pdf.extract(documents.pdf("x")))
-    process = await started
+    waits: list[asyncio.Future[Any]] = [task, started]
+    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    assert started.done()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert process.returncode is not None
+    assert started.result().returncode is not None
 
 
 @pytest.mark.parametrize("value", ["[]", "{}", "1"])

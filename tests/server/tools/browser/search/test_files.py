@@ -447,6 +447,7 @@ def test_a_refresh_can_be_stopped_while_a_document_is_converted(
 ) -> None:
     (folder / name).write_bytes(content)
     index.refresh()
+    assert paths(index, "lobster") == [name]
     monkeypatch.setattr(index_module, "PageProcesses", lambda: PageProcesses(60.0))
     monkeypatch.setattr(pdf, "_COMMAND", (sys.executable, "-c", "import time; time.sleep(60)"))
     (folder / name).write_text(ENDLESS)
