@@ -49,7 +49,7 @@ from server.tools.python.wire import (
 
 logger = logging.getLogger(__name__)
 
-MOST_CODE = 16 << 20
+MOST_BODY = 16 << 20
 """Bytes of a body of JSON. The largest is that of a cell."""
 
 Endpoint = Callable[[PythonSandbox, Request], Awaitable[Response]]
@@ -189,7 +189,7 @@ async def _body(request: Request) -> bytearray:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > MOST_CODE:
+        if len(body) > MOST_BODY:
             raise HTTPException(413)
     return body
 

@@ -355,11 +355,11 @@ async def test_a_body_is_not_copied_for_each_chunk() -> None:
     request: Any = Chunks()
     body = await service_module._body(request)
     assert body == b"x" * 9
-    assert [each is body for each in bodies] == [True] * 9
+    assert all(each is body for each in bodies)
 
 
 async def test_a_large_body_is_refused(inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_module, "MOST_CODE", 10)
+    monkeypatch.setattr(service_module, "MOST_BODY", 10)
     async with served(inner, None) as url, httpx.AsyncClient() as client:
         response = await client.post(f"{url}/sessions/a/cells", content=bytes(11))
         assert response.status_code == 413
