@@ -75,7 +75,8 @@ async def list_chat_completion_messages(request: Request, completion_id: str) ->
     owner = owner_of(request)
     found = await context_of(request).store.chat_completions.messages(owner, completion_id)
     redact = redaction_for(context_of(request).settings, redacted_message)
-    return json_response(paginate(list(map(redact, _found(found, completion_id))), query))
+    page = paginate(_found(found, completion_id), query)
+    return json_response({**page, "data": list(map(redact, page["data"]))})
 
 
 def _redacted_response(request: Request, completion: dict[str, Any]) -> Response:

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionDeleted
 
+from server.routes import stored_chat
 from server.store.errors import StoreUnavailable
 from server.store.responses.memory import MemoryStore
 from tests.server.tools.hosted import PYTHON, Tool
@@ -275,3 +276,19 @@ async def test_redaction_accepts_unknown_reasoning_details(
         (message,) = read(await app.client.get(f"{PATH}/{created['id']}/messages"))["data"]
     assert message["content"] == "hi"
     assert message.get("reasoning_details") == shown
+
+
+async def test_no_more_messages_are_redacted_than_are_shown(
+    open_app: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    redacted: list[str] = []
+
+    def noted(message: dict[str, Any]) -> dict[str, Any]:
+        redacted.append(message["role"])
+        return message
+
+    monkeypatch.setattr(stored_chat, "redacted_message", noted)
+    async with open_app(ANSWER, raw_reasoning="hide") as app:
+        path = f"{PATH}/{(await create(app))['id']}/messages"
+        read(await app.client.get(path, params={"limit": 1}))
+    assert redacted == ["system"]
