@@ -27,6 +27,8 @@ _ROWS = 1024
 _KEYS = 512
 _SHORT = 512
 _FEW = 128
+# Keys of a group, with padding. Larger copies take several times as long for each key.
+_GROUP = 12_288
 _STEP = 64
 _LONG = 4096
 
@@ -72,14 +74,21 @@ def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Iterator[
 def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
     """Sequences with one query each, by their places, in groups for `one_query`.
 
-    counts: their numbers of keys. Short sequences are one group: its keys are copied, which takes
-    less time than products for each of them. A short sequence alone is left out, because the flash
-    kernel is faster.
+    counts: their numbers of keys. A group pads and copies the keys of its sequences, which takes
+    less time than products for each of them, unless it is large or has much padding. A short
+    sequence alone is left out, because the flash kernel is faster.
     """
-    short = [place for place, count in enumerate(counts) if count <= _SHORT]
-    groups = [[place] for place, count in enumerate(counts) if count > _SHORT]
-    if len(short) > 1 or (short and counts[short[0]] > _FEW):
-        groups.append(short)
+    groups: list[list[int]] = []
+    width = 0
+    for place in sorted(range(len(counts)), key=lambda place: -counts[place]):
+        fits = groups and (len(groups[-1]) + 1) * width <= _GROUP
+        if fits and (width <= _SHORT or 2 * counts[place] >= width):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
+            width = counts[place]
+    if groups and len(groups[-1]) == 1 and width <= _FEW:
+        groups.pop()
     return groups
 
 

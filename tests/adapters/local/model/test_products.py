@@ -191,11 +191,15 @@ def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, erro
         ([], []),
         ([100], []),
         ([129], [[0]]),
-        ([512, 513], [[1], [0]]),
-        ([9, 2000, 500, 1000, 1], [[1], [3], [0, 2, 4]]),
+        ([512, 513], [[1, 0]]),
+        ([9, 2000, 500, 1000, 1], [[1, 3], [2, 0, 4]]),
+        ([8000, 100], [[0]]),
+        ([400] * 31, [[*range(30)], [30]]),
     ],
 )
-def test_short_sequences_are_decoded_together(counts: list[int], groups: list[list[int]]) -> None:
+def test_sequences_are_decoded_together_up_to_a_size_and_a_padding(
+    counts: list[int], groups: list[list[int]]
+) -> None:
     assert products.decoding_groups(counts) == groups
 
 
