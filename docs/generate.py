@@ -40,6 +40,8 @@ def _option_row(each: Option) -> str:
     default = "" if each.default is None else f"`{each.default}`{size}"
     name = f"`{each.flag}`<br>`{each.variable}`" + ("<br>repeatable" if each.repeatable else "")
     described = re.sub(r"[|*]", r"\\\g<0>", described.replace(" (repeatable)", ""))
+    described = re.sub(r"(?<![`\w-])--[a-z][a-z-]+", r"`\g<0>`", described)
+    described = re.sub(r"docs/(\w+\.md)", r"[\g<0>](\1)", described)
     return f"| {name} | {default} | {described} |\n"
 
 

@@ -156,7 +156,7 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
         30.0,
         ge=0,
         allow_inf_nan=False,
-        description="seconds that Ctrl-C lets running answers finish",
+        description="seconds that running answers may take to finish after Ctrl-C or SIGTERM",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="how much is logged; prompts and keys never are"

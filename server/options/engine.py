@@ -16,13 +16,15 @@ class EngineOptions(BaseSettings):
         "transformers", description=f"engine: {', '.join(BUILT_IN)}, or a plug-in's name"
     )
     backend_option: Several = Field(
-        (), description="NAME=VALUE for the engine (repeatable)", repr=False
+        (),
+        description="NAME=VALUE for the backend; docs/backends.md lists them (repeatable)",
+        repr=False,
     )
     backend_url: Several = Field(
         (), description=f"an engine's base URL, for {', '.join(REMOTE)} (repeatable)", repr=False
     )
     engine_arg: Several = Field(
-        (), description="NAME=VALUE for vLLM itself (repeatable)", repr=False
+        (), description="NAME=VALUE for vLLM's engine (repeatable)", repr=False
     )
     script: str | None = Field(None, description="the scripted engine's file (JSON lines)")
 

@@ -24,9 +24,10 @@ class ReasoningOptions(BaseSettings):
     )
     reasoning_summary: Literal["off", "extractive", "model"] | None = Field(
         None,
-        description="summaries of the reasoning, for requests that ask for them: none; sentences "
-        "of the reasoning itself; or what a model writes, which withholds what must not be shown. "
-        "Default: extractive; off with --raw-reasoning hide",
+        description="who writes the summaries of the reasoning that requests ask for: nobody "
+        "(off); the server, of sentences of the reasoning (extractive); or a model, which "
+        "withholds what must not be shown (model). Default: extractive; off with --raw-reasoning "
+        "hide",
     )
     summary_model: str | None = Field(
         None,
