@@ -1,10 +1,4 @@
-# make serve: set up and serve on PORT.   make test: set up, lint, check types, run the tests.
-# make test-vllm: the tests that need vLLM, against its CPU build, in an environment of its own.
-# make test-llama-cpp: the tests that need llama.cpp, against its server, built here.
-# make bench: measure the speed, compared with other engines.
-# make bench-quick: find slow-downs in three minutes.
-# .ci/run runs `make test COVERAGE=1`, `make test-browser` where there is Chromium, `make test-vllm`
-# and `make bench-quick`.
+# `make` lists the commands. docs/develop.md describes them, and .ci/run has those that CI runs.
 
 PYTHON ?= python3.11
 PORT ?= 8000
@@ -58,10 +52,10 @@ serve: install
 	@exec $(BIN)/gpt-oss-server serve --port $(PORT)
 
 # OMP_NUM_THREADS: a test worker computes on one core. Three of them keep two cores busy, since many
-# tests wait for processes. worksteal: tests of a file share its servers, so a worker has those that
-# stand together, until another one has nothing left and takes half of the rest. COVERAGE=1 doubles
-# the time of many tests. Bytecode is written even where the environment forbids it: tests start
-# hundreds of processes, and each would compile the project again.
+# tests wait for processes. worksteal: each worker gets tests that stand together, since the tests of a
+# file share its servers; one that has no tests left takes half of another's. COVERAGE=1 doubles the
+# time of many tests. Bytecode is written even where the environment forbids it: tests start hundreds
+# of processes, and each would compile the project again.
 test test-vllm test-browser: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(RERUNS) --durations=15 \
@@ -74,8 +68,8 @@ test-vllm: $(VLLM_STAMP)
 	  tests/adapters/test_contract.py tests/adapters/vllm
 
 # PyPI has vLLM's CPU build under another name, and with it CUDA builds of three packages that break
-# its import. A second set of metadata makes it `vllm` for those who ask by that name. Not the
-# project's extra `test`: its openai-harmony and vLLM's oss-harmony are the same module.
+# its import. A second set of metadata gives it the name `vllm`, too. The project's extra `test` is
+# not installed: its openai-harmony and vLLM's oss-harmony are the same module.
 $(VLLM_STAMP): pyproject.toml tests/vllm-constraints.txt
 	$(PYTHON) -m venv .venv-vllm
 	PIP_CONSTRAINT=tests/vllm-constraints.txt $(VLLM_BIN)/python -m pip install \
@@ -93,7 +87,7 @@ test-llama-cpp: $(LLAMA_CPP)/demo.gguf
 	OMP_NUM_THREADS=1 LLAMA_CPP=$(LLAMA_CPP) $(BIN)/python -m pytest -k "llama-cpp or llama_cpp" \
 	  tests/adapters/test_contract.py tests/adapters/llama_cpp
 
-# A process of their own: Playwright's event loop and that of other tests exclude each other.
+# Not with the other tests: Playwright's event loop and theirs exclude each other.
 test-browser: install
 	OMP_NUM_THREADS=1 TEST_BROWSER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(RERUNS) \
 	  tests/browser
@@ -117,13 +111,13 @@ bench-quick: install
 screenshots: install
 	$(BIN)/python -m tests.browser.screenshots docs/images
 
-# Results are one page and a JSON file in build/gpu-check, to be sent with a report.
+# Writes one page and a JSON file into build/gpu-check.
 test-gpu: install-gpu
 	$(BIN)/python -m benchmarks.gpu_check --device $(or $(DEVICE),cuda) \
 	  $(if $(MODEL),--model $(MODEL)) $(if $(IMAGE),--image $(IMAGE))
 
-# The package carries llama.cpp's sources, its model converter among them. A C++ compiler, CMake and
-# some ten minutes on two idle cores are needed.
+# The Python package of llama.cpp has its sources, with the model converter. This needs a C++ compiler,
+# CMake and some ten minutes on two idle cores.
 $(LLAMA_CPP_STAMP): $(wildcard $(dir $(LLAMA_CPP_BUILD))*.h) $(LLAMA_CPP_BUILD) | $(STAMP)
 	$(LLAMA_CPP_BUILD) $(LLAMA_CPP) $(BIN)/python 0.3.36
 	@touch $@
@@ -149,7 +143,7 @@ format: install
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# "+cpu" and the like name a build of a version: dropped, so that every machine finds its own.
+# "+cpu" and the like name a build of a version. They are removed, so that every machine finds its own.
 lock:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT \
 	  && $(PYTHON) -m venv "$$dir" \
