@@ -1,5 +1,7 @@
-"""HTML in the form in which the parser writes it: every element but the void ones has an end tag,
-tags are nested, and attributes and text have no `<` or `>` of their own.
+"""HTML in the form in which the parser writes it.
+
+Every element but the void ones has an end tag, tags are nested, and attributes and text have no `<`
+or `>` of their own.
 
 Source: https://html.spec.whatwg.org/multipage/parsing.html#serialising-html-fragments
 """
