@@ -22,8 +22,8 @@ APIError
   |   + BodyMemoryExhausted  other requests use all memory for bodies
   |   + EngineDown           the engine cannot be reached or cannot serve
 
-A 4xx is caused by the request only, never by what the model samples. One exception: a grammar from
-the request may turn out to be impossible during sampling.
+A 4xx is caused by the request only, never by what the model samples. Two exceptions: a grammar from
+the request may turn out to be impossible during sampling, and a call on Chat may need an approval.
 Source: https://platform.openai.com/docs/guides/error-codes
 """
 

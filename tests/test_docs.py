@@ -32,6 +32,7 @@ from server.http.connections.write_timeout import WRITE_SECONDS
 from server.persistence.maintenance import HEARTBEAT_SECONDS, SILENT_SECONDS
 from server.replay import recall
 from server.responses import websocket
+from server.schemas.chat import CreateChatCompletion
 from server.schemas.files import LEAST_LIFETIME, MOST_LIFETIME
 from server.schemas.legacy_completions import MAX_BEST_OF
 from server.schemas.responses import CreateResponse
@@ -45,10 +46,15 @@ DOCS = ROOT / "docs"
 OTHERS = ("CONTRIBUTING", "SECURITY", "demo/README")
 PROSE = [README, *PAGES, *(ROOT / f"{name}.md" for name in OTHERS)]
 CONFIG = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE_TEXT = (ROOT / "docker-compose.yml").read_text()
+COMPOSE = yaml.safe_load(COMPOSE_TEXT)
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 TARGETS = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+REQUESTS: dict[str, type[CreateResponse | CreateChatCompletion]] = {
+    "responses": CreateResponse,
+    "chat/completions": CreateChatCompletion,
+}
 FLAGS = {option(name).flag for name in Settings.model_fields}
 OTHERS_FLAGS = {
     "--base-url",
@@ -59,6 +65,7 @@ OTHERS_FLAGS = {
     "--enable-scale-out",
     "--grammar-backend",
     "--help",
+    "--json",
     "--max-logprobs",
     "--max-num-seqs",
     "--no-enable-chunked-prefill",
@@ -196,8 +203,13 @@ def is_fine(words: list[str]) -> bool:
             return set(targets) <= TARGETS
         case ["gpt-oss-server", *arguments]:
             return main(arguments) == 0
-        case ["docker", "compose", "--profile", profile, "up"]:
-            return any(profile in service["profiles"] for service in COMPOSE["services"].values())
+        case ["export", *variables]:
+            return all(
+                f"${{{variable.partition('=')[0]}:" in COMPOSE_TEXT for variable in variables
+            )
+        case ["docker", "compose", *options, "up"]:
+            known = {name for each in COMPOSE["services"].values() for name in each["profiles"]}
+            return set(options[::2]) == {"--profile"} and set(options[1::2]) <= known
         case ["docker", "build", "-t", _, "--build-arg", choice, "."]:
             name, _, value = choice.partition("=")
             return f"ARG {name}=" in DOCKERFILE and f" AS {value}" in DOCKERFILE
@@ -213,7 +225,8 @@ def is_fine(words: list[str]) -> bool:
             return project.removeprefix(".[").removesuffix("]") in EXTRAS
         case ["curl", url, *arguments]:
             body = json.loads(arguments[arguments.index("-d") + 1])
-            return url.endswith("/v1/responses") and not CreateResponse(**body).model_extra
+            schema = REQUESTS.get(url.removeprefix("http://localhost:8000/v1/"))
+            return schema is not None and not schema(**body).model_extra
         case ["vllm", "serve", _, *arguments]:
             (engine,) = {
                 tuple(shlex.split(service["command"]))
@@ -230,6 +243,7 @@ def test_commands_are_understood(page: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(serve, "serve", lambda settings: None)
     monkeypatch.setattr("server.commands.chat.Chat.run", lambda chat: None)
     monkeypatch.setattr("server.commands.playground.show_playground", lambda options: None)
+    monkeypatch.setattr("server.commands.python_sandbox.run_service", lambda options: None)
     assert [" ".join(words) for words in commands(page) if not is_fine(words)] == []
 
 

@@ -16,10 +16,14 @@ from tests.clients.conftest import DEFAULTS, url_of
 from tests.documentation import README, ROOT, blocks, commands
 from tests.forks import Forks
 
-CLIENTS = ROOT / "docs/clients.md"
 BACKENDS = ROOT / "docs/backends.md"
+BROWSER = ROOT / "docs/browser.md"
+CHAT = ROOT / "docs/chat.md"
+CLIENTS = ROOT / "docs/clients.md"
 FILES = ROOT / "docs/files.md"
 QUICKSTART = ROOT / "docs/quickstart.md"
+REASONING_PAGE = ROOT / "docs/reasoning.md"
+RESPONSES = ROOT / "docs/responses.md"
 TOOLS = ROOT / "docs/tools.md"
 ADDRESS = "http://localhost:8000/v1"
 MODEL = "gpt-oss-demo"
@@ -57,6 +61,8 @@ SCRIPT = [
         '<|message|>{"city":"Paris"}<|call|>',
     },
     {"prompt_contains": "What is my name?", "completion": reply("Your name is Ada.")},
+    {"prompt_contains": "an API key", "completion": reply("With --api-key.")},
+    {"prompt_contains": "a leap year", "completion": reply("It has 366.")},
     {"prompt_contains": "Hello!", "completion": reply("Welcome!")},
 ]
 GREETED = ["Think.Welcome!ChatCompletionMessage(content='Welcome!'", "reasoning='Think.'"]
@@ -69,11 +75,21 @@ EXAMPLES = [
     (CLIENTS, 3, ["It is warm!\n"]),
     (CLIENTS, 4, ["Welcome!\n"]),
 ]
+FOR_CURL = {
+    README: "Welcome!",
+    BROWSER: "With --api-key.",
+    CHAT: "Welcome!",
+    CLIENTS: "Welcome!",
+    QUICKSTART: "Welcome!",
+    REASONING_PAGE: "It has 366.",
+    RESPONSES: "Welcome!",
+    TOOLS: "Much.",
+}
 
 
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
-    return serve(SCRIPT, "--served-model-name", MODEL, "--hosted-tools", "python")
+    return serve(SCRIPT, "--served-model-name", MODEL, "--hosted-tools", "python,browser")
 
 
 def test_every_example_is_run() -> None:
@@ -141,15 +157,15 @@ def test_an_example_in_javascript(install: Callable[[str], Path], base_url: str)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")
-@pytest.mark.parametrize("page", [README, QUICKSTART, CLIENTS], ids=lambda page: page.stem)
-def test_an_example_for_curl(page: Path, base_url: str) -> None:
+@pytest.mark.parametrize(("page", "shown"), FOR_CURL.items(), ids=[page.stem for page in FOR_CURL])
+def test_an_example_for_curl(page: Path, shown: str, base_url: str) -> None:
     (command,) = (words for words in commands(page) if words[0] == "curl")
     words = shlex.split(shlex.join(command).replace(ADDRESS, base_url))
     assert words != command
     done = subprocess.run(
         [*words, "--fail", "--silent"], capture_output=True, text=True, timeout=60, check=True
     )
-    assert "Welcome!" in done.stdout
+    assert shown in done.stdout
 
 
 @contextmanager
