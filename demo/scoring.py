@@ -155,14 +155,14 @@ def same_code(one: str, other: str) -> bool:
     if one.split() == other.split():
         return True
     try:
-        mine, theirs = ast.parse(one), ast.parse(other)
-    except (SyntaxError, ValueError):
+        mine, theirs = (_expression(ast.parse(code)) for code in (one, other))
+        if ast.dump(mine) == ast.dump(theirs):
+            return True
+        values = _value(mine), _value(theirs)
+    # The last two are for code that is nested too deep: a few tokens have thousands of minus signs.
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    shown = _expression(mine), _expression(theirs)
-    if ast.dump(shown[0]) == ast.dump(shown[1]):
-        return True
-    one_value, other_value = (_value(each) for each in shown)
-    return one_value is not None and other_value is not None and _close(one_value, other_value)
+    return None not in values and _close(*values)
 
 
 def _close(one: float, other: float) -> bool:

@@ -89,6 +89,8 @@ def test_expected_turn_is_what_its_ids_parse_to() -> None:
         ("1 / 0", "1 / 0 + 0", False),
         ("9 ** 9 ** 9", "9 ** 9 ** 9 + 0", False),
         ("1 +", "1", False),
+        ("-" * 9000 + "1", "1", False),
+        ("a" + ".b" * 5000, "a", False),
     ],
 )
 def test_code_is_right_by_its_text_or_its_value(one: str, other: str, same: bool) -> None:
