@@ -26,7 +26,7 @@ from demo.attention import Packed
 from demo.embedding import families
 from demo.skills import draw_case
 from demo.skills.words import Split
-from demo.transcript import Sequence, transcript
+from demo.transcript import Transcript, transcript
 from harmony import vocab
 from harmony.tokenizer import encode
 
@@ -159,19 +159,19 @@ def pool(seed: int, number: int, known: np.ndarray, cut: Cut) -> list[Batch]:
     return batches
 
 
-def _full_rows(sequences: list[Sequence], cut: Cut) -> Iterator[list[Sequence]]:
-    """The sequences that fit in one row after another, without the last row, which is not full."""
-    members: list[Sequence] = []
+def _full_rows(made: list[Transcript], cut: Cut) -> Iterator[list[Transcript]]:
+    """The transcripts of each row that is full: those that fit, one after another."""
+    members: list[Transcript] = []
     room = cut.tokens
-    for sequence in sequences:
-        if len(sequence.ids) > room:
+    for one in made:
+        if len(one.ids) > room:
             yield members
             members, room = [], cut.tokens
-        members.append(sequence)
-        room -= len(sequence.ids)
+        members.append(one)
+        room -= len(one.ids)
 
 
-def _packed(members: list[Sequence], tokens: int, known: np.ndarray, rng: Random) -> Batch:
+def _packed(members: list[Transcript], tokens: int, known: np.ndarray, rng: Random) -> Batch:
     ends = np.cumsum([0, *(len(member.ids) for member in members)])
     starts = [*ends, *([tokens] if ends[-1] < tokens else [])]
     batch = _batch([members], (1, tokens), known, rng)
@@ -179,9 +179,9 @@ def _packed(members: list[Sequence], tokens: int, known: np.ndarray, rng: Random
 
 
 def _batch(
-    rows_of: list[list[Sequence]], shape: tuple[int, int], known: np.ndarray, rng: Random
+    rows_of: list[list[Transcript]], shape: tuple[int, int], known: np.ndarray, rng: Random
 ) -> Batch:
-    """rows_of: the sequences that stand one after another in each row."""
+    """rows_of: the transcripts that stand one after another in each row."""
     ids = np.full(shape, vocab.ENDOFTEXT, dtype=np.int64)
     length = shape[1]
     counts = np.zeros(shape, dtype=np.float32)

@@ -31,8 +31,8 @@ class Choice:
     right: int
 
 
-def choices(seed: int, count: int, split: Split, skill: str | None = None) -> Iterator[Choice]:
-    """The choices in the first `count` cases under `seed`, one in each case.
+def choices(seed: int, count: int, split: Split, skill: str) -> Iterator[Choice]:
+    """The choices in the first `count` cases of a skill under `seed`, one in each case.
 
     Cases that call no declared function, or that are too long for training, have none.
     """

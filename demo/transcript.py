@@ -12,7 +12,7 @@ from harmony.tokenizer import encode_with_control
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Transcript:
     """Ids of a whole transcript, which of them the model learns to say, and which of them are what
     a user says (all of the same length)."""
 
@@ -66,7 +66,7 @@ def between(turn: Turn) -> list[int]:
     return [*ids, *_control("<|start|>assistant")]
 
 
-def transcript(case: Case, *, thinking: bool = True) -> Sequence:
+def transcript(case: Case, *, thinking: bool = True) -> Transcript:
     """The whole case. Without `thinking` its turns have no reasoning, and the channel that the
     model takes instead is not learned: it is the server that leaves reasoning out."""
     ids, learned = _history(case)
@@ -78,7 +78,7 @@ def transcript(case: Case, *, thinking: bool = True) -> Sequence:
         turn_ids = sampled(turn if thinking else without_thought(turn))
         ids += turn_ids
         learned += [thinking or i > 1 for i in range(len(turn_ids))]
-    return Sequence(ids, learned, _heard(ids))
+    return Transcript(ids, learned, _heard(ids))
 
 
 def _heard(ids: list[int]) -> list[bool]:

@@ -39,14 +39,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         client = over_http.connected(options.http)
         lines = over_http.measure(client, options.count, only or known, grammar=options.grammar)
     else:
-        _check(parser, only, measures.names())
+        _check(parser, only, measures.NAMES)
         torch.set_num_threads(options.threads)
         decoder = from_training(options.state) if options.state else from_package()
         if options.show:
             _check(parser, (options.show,), tuple(SKILLS))
             show(decoder, options.show, options.count)
             return
-        lines = measures.measure(decoder, options.count, options.unlike, only or measures.names())
+        lines = measures.measure(decoder, options.count, options.unlike, only or measures.NAMES)
     form = table.markdown if options.markdown else table.plain
     if options.markdown:
         print(table.MARKDOWN_HEAD, flush=True)

@@ -20,13 +20,8 @@ from harmony import vocab
 from harmony.messages import Effort
 from harmony.tokenizer import decode, encode
 
-OTHERS = ("choice", "practical", "efforts", "ends")
-"""The measures that are not skills."""
-
-
-def names() -> tuple[str, ...]:
-    """Everything that can be measured."""
-    return (*SKILLS, *OTHERS)
+NAMES = (*SKILLS, "choice", "practical", "efforts", "ends")
+"""Everything that can be measured here: the skills, and what is none."""
 
 
 def measure(decoder: Decoder, count: int, unlike: int, only: Sequence[str]) -> Iterator[Row]:

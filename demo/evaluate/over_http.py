@@ -11,12 +11,11 @@ import httpx
 from demo.evaluate.play import LONGEST_TURN, SEED, cases
 from demo.evaluate.table import ARGUMENTS, TOOL, Row, row
 from demo.scoring import expected, same_json
-from demo.skills import SKILLS
 from demo.skills.case import Case
 from harmony.messages import Channel, DeveloperContent, Message, Role, SystemContent
 
 _SKILLS = ("call", "everyday", "structured", "chat")
-NAMES = (*(name for name in _SKILLS if name in SKILLS), "python", "browser")
+NAMES = (*_SKILLS, "python", "browser")
 """What can be measured over HTTP."""
 
 _PATIENCE = 300.0

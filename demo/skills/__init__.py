@@ -12,6 +12,7 @@ from demo.skills import (
     chat,
     dialogue,
     drills,
+    echo,
     everyday,
     instructions,
     python,
@@ -29,7 +30,7 @@ Skill = Callable[[Draw], Case]
 
 SKILLS: dict[str, tuple[int, Skill]] = {
     "chat": (3, chat.case),
-    "echo": (5, chat.echo),
+    "echo": (5, echo.case),
     "recall": (5, recall.case),
     "call": (14, calls.single),
     "everyday": (60, everyday.case),

@@ -1,6 +1,6 @@
 """Calls of functions: one call, several in a row, the answer from a result, and no call at all."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from demo.skills import chat, unlike
 from demo.skills.case import (
@@ -86,20 +86,21 @@ def quoting(draw: Draw, outcome: Outcome) -> Turn:
     return answer(draw, Thought(low, medium, high), text)
 
 
+def answered(draw: Draw, task: Task, outcome: Outcome) -> tuple[Turn, Turn]:
+    """The turn that calls the task's function, and the one that answers from its result."""
+    turn = Turn(calling(draw, task), (result(task.tool.name, outcome.text),))
+    return turn, quoting(draw, outcome)
+
+
 def single(draw: Draw) -> Case:
     """One call, and mostly the answer from its result."""
     of_entry = draw.split is Split.TRAIN and draw.chance(_ENTRIES)
     task = entry(draw) if of_entry else draw_task(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 5 if draw.split is Split.TRAIN else 8))
     request = task.request if of_entry else ask(draw, task.request)
-    messages = calling(draw, task)
-    outcome = draw_outcome(draw)
-    turns: tuple[Turn, ...] = (
-        Turn(messages, (result(task.tool.name, outcome.text),)),
-        quoting(draw, outcome),
-    )
+    turns: tuple[Turn, ...] = answered(draw, task, draw_outcome(draw))
     if draw.chance(0.5):
-        turns = (Turn(messages),)
+        turns = (Turn(turns[0].messages),)
     before = past_call(draw, box) if draw.chance(0.2) else ()
     history = (system(draw), *developer(_instructions(draw), box), *before, user(request))
     return Case("call", history, turns)
@@ -163,13 +164,8 @@ def chained(draw: Draw, taken: Sequence[str]) -> tuple[list[Task], Message, tupl
         tasks.append(task)
         outcomes.append(draw_outcome(draw))
     request = user(ask(draw, _in_order(draw, [t.request.rstrip(".") for t in tasks])))
-    turns = []
-    for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
-        rest = [t.tool.name for t in tasks[position + 1 :]]
-        messages = step(draw, task, position, rest)
-        turns.append(Turn(messages, (result(task.tool.name, outcome.text),)))
-    turns.append(quoting(draw, outcomes[-1]))
-    return tasks, request, tuple(turns)
+    turns = (*steps(draw, tasks, outcomes), quoting(draw, outcomes[-1]))
+    return tasks, request, turns
 
 
 def _dependent(
@@ -236,7 +232,15 @@ def _in_order(draw: Draw, requests: Sequence[str]) -> str:
     return ", and after that ".join(requests)
 
 
-def step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
+def steps(draw: Draw, tasks: Sequence[Task], outcomes: Sequence[Outcome]) -> Iterator[Turn]:
+    """The turns that call the tasks' functions, one after another."""
+    for position, (task, outcome) in enumerate(zip(tasks, outcomes, strict=True)):
+        rest = [later.tool.name for later in tasks[position + 1 :]]
+        messages = _step(draw, task, position, rest)
+        yield Turn(messages, (result(task.tool.name, outcome.text),))
+
+
+def _step(draw: Draw, task: Task, position: int, rest: Sequence[str]) -> tuple[Message, ...]:
     """The messages of a turn that calls one of several functions; `rest` are those after it."""
     name, values = task.tool.name, listed_values(task.filled)
     then = f"After it: {', '.join(rest)}." if rest else "It is the last step."

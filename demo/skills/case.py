@@ -30,6 +30,10 @@ class Turn:
     results: tuple[Message, ...] = ()
 
 
+Exchange = tuple[Message, tuple[Turn, ...]]
+"""A request, and the turns that answer it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A prompt (`history`, system message first) and the `turns` that should follow.

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from demo.skills import calls, corrections, drills
-from demo.skills.case import Case, Draw, Turn, developer, final, result, system, user
+from demo.skills.case import Case, Draw, Exchange, developer, final, system, user
 from demo.skills.catalogue.asking import draw_box, draw_request
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.catalogue.values import draw_value
 from demo.skills.forms import Filled, fill
-from demo.skills.phrases import worded
+from demo.skills.phrases import capital, worded
 from demo.skills.results import Outcome, draw_outcome
 from demo.skills.tasks import Task, ask, draw_task
 from demo.skills.words import Split, nouns, text_value
@@ -88,10 +88,11 @@ ORDERS = {
 """What results tell the model to do, which is none of their business."""
 
 _COMPOSED = 0.8
+_TRIES = 21
+"""How often another value than the old one is drawn for: some arguments have a single value."""
+
 _LABELS = ("docs", "files", "home", "shop", "mail", "crm", "wiki", "data", "ops", "maps")
 _MANY = {Effort.LOW: 7, Effort.MEDIUM: 5, Effort.HIGH: 3}
-
-Exchange = drills.Exchange
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,6 @@ def _draw_asked(draw: Draw, count: int) -> list[Asked]:
         for declared in draw_box(draw, count):
             text, filled = draw_request(draw, declared)
             parameters = {field.name: parameter for parameter, field in declared.fields}
-
             asked.append(Asked(Task(declared.tool, text, filled), parameters))
     else:
         for _ in range(count):
@@ -186,17 +186,16 @@ def _with_request(asked: Asked, text: str) -> Asked:
 def _changed(draw: Draw, asked: Asked) -> Asked:
     """The same call with another value for one argument, in words that only say the difference."""
     old = draw.pick(asked.changeable())
-    new = asked.again(draw, old)
-    for _ in range(20):
+    for _ in range(_TRIES):
+        new = asked.again(draw, old)
         if new.value != old.value:
             break
-        new = asked.again(draw, old)
     alike = [one for one in asked.changeable() if isinstance(one.value, type(old.value))]
     named = len(alike) > 1 or draw.chance(0.4)
     wordings = _NAMED if named else _BARE
     wording = _wording(draw, wordings, corrections.NAMED if named else corrections.BARE)
     if draw.chance(0.5) and not wording.startswith("{"):
-        wording = wording[0].upper() + wording[1:]
+        wording = capital(wording)
     text = wording.format(words=old.field.words, value=new.text, old=old.text)
     filled = tuple(new if one is old else one for one in asked.task.filled)
     return replace(asked, task=replace(asked.task, request=text, filled=filled))
@@ -205,8 +204,7 @@ def _changed(draw: Draw, asked: Asked) -> Asked:
 def _called(draw: Draw, task: Task, names: Sequence[str]) -> Exchange:
     """A request, its call, and the answer from the result."""
     outcome = _outcome(draw, [name for name in names if name != task.tool.name])
-    turn = Turn(calls.calling(draw, task), (result(task.tool.name, outcome.text),))
-    return user(task.request), (turn, calls.quoting(draw, outcome))
+    return user(task.request), calls.answered(draw, task, outcome)
 
 
 def _outcome(draw: Draw, others: Sequence[str]) -> Outcome:
@@ -224,17 +222,11 @@ def _both(draw: Draw, asked: Sequence[Asked]) -> Exchange:
     first, second = (task.request.rstrip(".!?") for task in tasks)
     if not any(second.startswith(one.text) for one in tasks[-1].filled):
         second = second[0].lower() + second[1:]
-    turns, outcomes = [], []
-    for position, task in enumerate(tasks):
-        rest = [later.tool.name for later in tasks[position + 1 :]]
-        outcome = draw_outcome(draw)
-        outcomes.append(outcome)
-        messages = calls.step(draw, task, position, rest)
-        turns.append(Turn(messages, (result(task.tool.name, outcome.text),)))
-    answer = " ".join(outcome.answer for outcome in outcomes)
-    turns.append(calls.quoting(draw, Outcome("", answer)))
+    outcomes = [draw_outcome(draw) for _ in tasks]
+    answer = Outcome("", " ".join(outcome.answer for outcome in outcomes))
+    turns = (*calls.steps(draw, tasks, outcomes), calls.quoting(draw, answer))
     text = _wording(draw, _JOINED, corrections.JOINED).format(first, second)
-    return user(text), tuple(turns)
+    return user(text), turns
 
 
 def _wording(draw: Draw, said: Mapping[Split, Sequence[str]], composed: Sequence[str]) -> str:

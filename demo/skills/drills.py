@@ -7,16 +7,13 @@ message and one set of tools then serve for several lessons, which takes a third
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from demo.skills import calls, chat, instructions, recall, repeats, structured, sums, unlike
-from demo.skills.case import Case, Draw, Turn, developer, system, user
-from demo.skills.case import result as tool_result
+from demo.skills import calls, chat, echo, instructions, recall, structured, sums, unlike
+from demo.skills.case import Case, Draw, Exchange, Turn, developer, system, user
 from demo.skills.entries import entry
 from demo.skills.forms import draw_fields, fields_of, fill, mention, object_schema
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import Task, ask, draw_task, toolbox
 from harmony.messages import Effort, Message, ResponseFormat
-
-Exchange = tuple[Message, tuple[Turn, ...]]
 
 _MANY = {Effort.LOW: 8, Effort.MEDIUM: 6, Effort.HIGH: 3}
 _SUMS = {Effort.LOW: 14, Effort.MEDIUM: 8, Effort.HIGH: 4}
@@ -57,20 +54,20 @@ def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:
 
 def talk(draw: Draw) -> Case:
     """Small talk, sums, echoes and requests that are declined."""
-    kinds = (chat.case, chat.case, chat.echo, unlike.without_tools, sums.case, sums.case, sums.case)
+    kinds = (chat.case, chat.case, echo.case, unlike.without_tools, sums.case, sums.case, sums.case)
     exchanges: list[Exchange] = []
     for _ in range(_MANY[draw.effort]):
         case = draw.pick(kinds)(draw)
         exchanges.append((case.history[-1], case.turns))
         if draw.chance(_REPEATED):
             said = str(case.turns[-1].messages[-1].content)
-            exchanges.append(repeats.repeated(draw, said))
+            exchanges.append(echo.repeated(draw, said))
     return joined((system(draw), *developer(chat.idle_instructions(draw))), exchanges)
 
 
 def hearing(draw: Draw) -> Case:
     """Wishes to hear an answer again, or a part of it."""
-    past, exchanges = repeats.heard(draw, _SOME[draw.effort])
+    past, exchanges = echo.heard(draw, _SOME[draw.effort])
     return joined((system(draw), *developer(chat.idle_instructions(draw)), *past), exchanges)
 
 
@@ -138,9 +135,7 @@ def _again(draw: Draw, task: Task) -> Task:
 
 
 def _call(draw: Draw, task: Task) -> Exchange:
-    outcome = draw_outcome(draw)
-    turn = Turn(calls.calling(draw, task), (tool_result(task.tool.name, outcome.text),))
-    return user(task.request), (turn, calls.quoting(draw, outcome))
+    return user(task.request), calls.answered(draw, task, draw_outcome(draw))
 
 
 def _other(draw: Draw, taken: Sequence[str]) -> Exchange:

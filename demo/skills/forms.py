@@ -1,62 +1,24 @@
 """Fields with values, as a function's parameters or a structured answer's properties have them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
+from demo.skills.phrases import enumerated
 from demo.skills.words import Split, nouns, text_value
 
 _SPANS, _PASSAGES, _SPELT = 0.5, 0.06, 0.3
 
-_COMMON = [
-    "name",
-    "title",
-    "city",
-    "date",
-    "time",
-    "count",
-    "amount",
-    "color",
-    "size",
-    "email",
-    "subject",
-    "message",
-    "query",
-    "id",
-    "language",
-    "unit",
-    "format",
-    "status",
-    "note",
-    "topic",
-    "address",
-    "place",
-    "user",
-    "limit",
-    "page",
-    "price",
-    "level",
-    "mode",
-    "type",
-    "category",
-    "room",
-    "team",
-    "label",
-    "reason",
-    "day",
-    "month",
-    "year",
-    "number",
-    "quantity",
-    "code",
-    "country",
-    "location",
-    "priority",
-    "text",
-]
+_COMMON = (
+    "name", "title", "city", "date", "time", "count", "amount", "color", "size", "email", "subject",
+    "message", "query", "id", "language", "unit", "format", "status", "note", "topic", "address",
+    "place", "user", "limit", "page", "price", "level", "mode", "type", "category", "room", "team",
+    "label", "reason", "day", "month", "year", "number", "quantity", "code", "country", "location",
+    "priority", "text",
+)  # fmt: skip
 _KINDS: tuple[tuple[str, float], ...] = (
     ("string", 50),
     ("integer", 18),
@@ -99,8 +61,14 @@ class Filled:
     text: str
 
 
-def draw_name(draw: Draw) -> str:
-    """A field's name: a common one, an unusual one, or two words in snake case."""
+def draw_name(draw: Draw, taken: Collection[str] = ()) -> str:
+    """A field's name that is not `taken`: a common one, an unusual one, or two words."""
+    while (name := _any_name(draw)) in taken:
+        pass
+    return name
+
+
+def _any_name(draw: Draw) -> str:
     roll = draw.rng.random()
     if roll < 0.35:
         return draw.pick(_COMMON)
@@ -109,11 +77,8 @@ def draw_name(draw: Draw) -> str:
     return f"{draw.pick(nouns(draw.split))}_{draw.pick(nouns(draw.split))}"
 
 
-def draw_field(draw: Draw, taken: Sequence[str] = ()) -> Field:
-    """A field whose name is not among `taken`."""
-    name = draw_name(draw)
-    while name in taken:
-        name = draw_name(draw)
+def _draw_field(draw: Draw, taken: Collection[str]) -> Field:
+    name = draw_name(draw, taken)
     kinds, weights = zip(*_KINDS, strict=True)
     kind = draw.rng.choices(kinds, weights)[0]
     choices: tuple[str, ...] = ()
@@ -129,10 +94,11 @@ def draw_field(draw: Draw, taken: Sequence[str] = ()) -> Field:
 
 def draw_fields(draw: Draw, count: int) -> tuple[Field, ...]:
     """`count` fields with different names."""
-    fields: list[Field] = []
-    for _ in range(count):
-        fields.append(draw_field(draw, [f.name for f in fields]))
-    return tuple(fields)
+    fields: dict[str, Field] = {}
+    while len(fields) < count:
+        field = _draw_field(draw, fields)
+        fields[field.name] = field
+    return tuple(fields.values())
 
 
 def fill(draw: Draw, field: Field) -> Filled:
@@ -154,7 +120,7 @@ def fill(draw: Draw, field: Field) -> Filled:
             return Filled(field, choice, choice)
         case "array":
             texts = [_text(draw) for _ in range(rng.randint(1, 3))]
-            return Filled(field, texts, _enumerated(texts))
+            return Filled(field, texts, enumerated(texts))
         case _ if draw.split is Split.TRAIN and draw.chance(_PASSAGES):
             text = spans.passage(draw)
             return Filled(field, text, spans.quoted(draw, text))
@@ -220,17 +186,17 @@ def mention(draw: Draw, filled: Sequence[Filled]) -> str:
     if style == 1:
         return ", " + ", ".join(f"{f.field.words}: {f.text}" for f in ordered)
     if style == 2:
-        return " with " + _enumerated([f"{f.field.words} {f.text}" for f in ordered])
+        return " with " + enumerated([f"{f.field.words} {f.text}" for f in ordered])
     if style == 3:
         return ". " + " ".join(f"The {f.field.words} is {f.text}." for f in ordered)
     if style == 4:
         return " with " + ", ".join(f"{f.field.name} = {f.text}" for f in ordered)
-    return " where " + _enumerated([f"the {f.field.words} is {f.text}" for f in ordered])
+    return " where " + enumerated([f"the {f.field.words} is {f.text}" for f in ordered])
 
 
 def _natural(draw: Draw, filled: Sequence[Filled]) -> str:
     """A clause without the fields' names, where the kinds alone tell which value is which."""
-    kinds = ["string" if f.field.kind == "string" else f.field.kind for f in filled]
+    kinds = [f.field.kind for f in filled]
     numbers = [kind in ("integer", "number") for kind in kinds]
     if len(filled) > 2 or kinds.count("string") > 1 or sum(numbers) > 1:
         return ""
@@ -263,10 +229,3 @@ def listed_values(filled: Sequence[Filled]) -> str:
 
 def _plain(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
-
-
-def _enumerated(parts: Sequence[str]) -> str:
-    """The parts as a sentence lists them: `a, b and c`."""
-    if len(parts) == 1:
-        return parts[0]
-    return ", ".join(parts[:-1]) + " and " + parts[-1]

@@ -1,6 +1,7 @@
 """Wordings that are put together: `[put|bring] this [in|into] a table` stands for four of them."""
 
 import re
+from collections.abc import Sequence
 
 from demo.skills.case import Draw
 
@@ -12,3 +13,13 @@ def worded(draw: Draw, pattern: str) -> str:
     while "[" in pattern:
         pattern = _CHOICE.sub(lambda match: draw.pick(match[1].split("|")), pattern)
     return pattern
+
+
+def enumerated(parts: Sequence[str]) -> str:
+    """The parts, at least one, as a sentence lists them: `a, b and c`."""
+    return ", ".join(parts[:-1]) + " and " + parts[-1] if parts[1:] else parts[0]
+
+
+def capital(text: str) -> str:
+    """The text with a capital letter in front, if it begins with a letter."""
+    return text[:1].upper() + text[1:]

@@ -12,7 +12,7 @@ from typing import Any
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
-from demo.skills.phrases import worded
+from demo.skills.phrases import capital, worded
 from demo.skills.words import Split, names
 
 _LONGEST = 90
@@ -52,7 +52,7 @@ def worded_request(draw: Draw, said: str, asks: Sequence[str]) -> str:
     """A request for what is `said`, in one of the ways in `asks` or in one for programs."""
     form = worded(draw, draw.pick(_ORDERS)) if draw.chance(0.45) else draw.pick(asks)
     text = form.replace("{}", said)
-    return text if draw.chance(0.3) else text[0].upper() + text[1:]
+    return text if draw.chance(0.3) else capital(text)
 
 
 def program(draw: Draw) -> tuple[str, str, str]:
@@ -87,8 +87,6 @@ def shown(code: str) -> str | None:
 # Numbers of a range: source, condition, change, result.
 
 _CONDITIONS = (
-    ("even ", "n % 2 == 0"),
-    ("odd ", "n % 2 == 1"),
     ("even ", "n % 2 == 0"),
     ("odd ", "n % 2 == 1"),
 )
@@ -255,13 +253,12 @@ def _of_numbers(draw: Draw) -> Program:
     most = draw.pick((20, 99, 99, 999))
     numbers = [draw.rng.randint(1, most) for _ in range(draw.rng.randint(3, 8))]
     listed = ", ".join(map(str, numbers))
-    said = draw.pick((listed, listed, " and ".join(listed.rsplit(", ", 1)), f"[{listed}]",
+    # Brackets are choices in wordings, so a list has none.
+    said = draw.pick((listed, listed, " and ".join(listed.rsplit(", ", 1)), f"({listed})",
                       listed.replace(", ", ","), listed.replace(",", "")))  # fmt: skip
-    # Brackets are choices in wordings, so lists have theirs only after the choice is made.
     words, code = draw.pick(_LISTS)
     other = str(draw.rng.randint(2, 9) if "digits" in words else draw.rng.randint(2, most))
     words = worded(draw, words).replace("#", other)
-    said = said.replace("[", "(").replace("]", ")")
     return words.replace("{}", said), code.replace("#", other).replace("{}", f"[{listed}]")
 
 

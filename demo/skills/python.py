@@ -9,18 +9,18 @@ from demo.skills import calls, chat, programs
 from demo.skills.case import (
     Case,
     Draw,
+    Exchange,
     Thought,
     Turn,
     answer,
     developer,
     hosted_call,
     hosted_result,
-    result,
     system,
     thinks,
     user,
 )
-from demo.skills.drills import Exchange, joined
+from demo.skills.drills import joined
 from demo.skills.programs import Job
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
@@ -30,14 +30,14 @@ from harmony.tools import BROWSER, PYTHON
 
 NO_OUTPUT = "[No output. Print a value, or end the cell with it, to see it.]"
 
-UNDEFINED = (
+_UNDEFINED = (
     "---------------------------------------------------------------------------\n"
     "NameError                                 Traceback (most recent call last)\n"
     "Cell In[1], line 1\n"
     "----> 1 {code}\n\n"
     "NameError: name '{name}' is not defined"
 )
-UNMATCHED = (
+_UNMATCHED = (
     "  Cell In[1], line {line}\n    {code}\n    {mark}\nSyntaxError: unmatched '{bracket}'\n"
 )
 """IPython's tracebacks of cells of one line without an import, and with a bracket too many."""
@@ -136,9 +136,14 @@ def _exchange(draw: Draw, job: Job) -> Exchange:
         "3. I keep the numbers as they are in the request. 4. I turn only the words into "
         "operators. 5. The last line of the cell is the value that I want to see."
     )
-    run = thinks(Thought("Python.", medium, high).at(draw.effort))
-    turn = Turn((run, hosted_call("python", job.code)), (hosted_result("python", job.output),))
+    turn = _run(draw, Thought("Python.", medium, high), job)
     return user(job.request), (turn, _read(draw, job))
+
+
+def _run(draw: Draw, thought: Thought, job: Job) -> Turn:
+    """The turn that runs the job's cell."""
+    messages = (thinks(thought.at(draw.effort)), hosted_call("python", job.code))
+    return Turn(messages, (hosted_result("python", job.output),))
 
 
 def _read(draw: Draw, job: Job) -> Turn:
@@ -163,13 +168,14 @@ def _mending(draw: Draw) -> Case:
     if "import" in job.code and draw.chance(0.6):
         broken = job.code.split("\n", 1)[1]
         name = "date" if "date." in broken else "math"
-        problem = UNDEFINED.format(code=broken, name=name)
+        problem = _UNDEFINED.format(code=broken, name=name)
     else:
         broken = job.code + draw.pick(")]")
-        problem = UNMATCHED.format(
+        last = broken.rsplit("\n", 1)[-1]
+        problem = _UNMATCHED.format(
             line=broken.count("\n") + 1,
-            code=broken.rsplit("\n", 1)[-1],
-            mark=" " * (len(broken.rsplit("\n", 1)[-1]) - 1) + "^",
+            code=last,
+            mark=" " * (len(last) - 1) + "^",
             bracket=broken[-1],
         )
     medium = "The cell failed. I read what the traceback says and write it once more, mended."
@@ -177,8 +183,7 @@ def _mending(draw: Draw) -> Case:
         f"{medium} An import may be missing, or a bracket may be too many. The rest of the cell "
         "is what the user asked for, so I keep it and run the whole cell again."
     )
-    run = thinks(Thought("Mend it.", medium, high).at(draw.effort))
-    turn = Turn((run, hosted_call("python", job.code)), (hosted_result("python", job.output),))
+    turn = _run(draw, Thought("Mend it.", medium, high), job)
     start = (*_start(draw), user(job.request))
     failed = (hosted_call("python", broken), hosted_result("python", problem))
     return Case("python", (*start, *failed), (turn, _read(draw, job)))
@@ -317,11 +322,9 @@ def _without_python(draw: Draw) -> Case:
         return Case("python", (*start, user(text)), (chat.reply(draw, intent),))
     task, outcome = draw_task(draw), draw_outcome(draw)
     box = toolbox(draw, [task], draw.rng.randint(1, 3))
-    turn = Turn(calls.calling(draw, task), (result(task.tool.name, outcome.text),))
+    turns = calls.answered(draw, task, outcome)
     start = (system(draw, (PYTHON,)), *developer(_instructions(draw), box))
-    return Case(
-        "python", (*start, user(ask(draw, task.request))), (turn, calls.quoting(draw, outcome))
-    )
+    return Case("python", (*start, user(ask(draw, task.request))), turns)
 
 
 def _start(draw: Draw) -> tuple[Message, ...]:

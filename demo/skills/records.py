@@ -7,10 +7,10 @@ training most kinds are composed (`demo.skills.composed`), and so are the ways t
 from demo.skills import catalogue, composed
 from demo.skills.case import Draw
 from demo.skills.catalogue.kinds import Kind
-from demo.skills.phrases import worded
+from demo.skills.phrases import capital, worded
 from demo.skills.words import Split, nouns
 
-_WANTED = {
+WANTED = {
     Split.TRAIN: (
         "Give me the data.",
         "Give me that as JSON.",
@@ -24,11 +24,17 @@ _WANTED = {
     ),
     Split.HELD_OUT: ("Give me the details.", "Turn this into JSON.", "Save it as data.", ""),
 }
-_WHAT = "[the|all|its|all the|these|any|the important|the relevant] [data|values|facts|fields|"
-_WHAT += "information|entries|particulars|properties|figures|parts|items|names and numbers]"
+"""Ways to say that one wants the record, empty for a sentence that says nothing about it."""
+
+_WHAT = (
+    "[the|all|its|all the|these|any|the important|the relevant] [data|values|facts|fields|"
+    "information|entries|particulars|properties|figures|parts|items|names and numbers]"
+)
 _THIS = "[this|it|that|the text|the sentence|the message|the note|everything|the above|what I said]"
-_AS = "[as JSON|in JSON|as an object|as data|in the given form|by the schema|in machine form|"
-_AS += "as a record|in the right format|in structured form|as key and value]"
+_AS = (
+    "[as JSON|in JSON|as an object|as data|in the given form|by the schema|in machine form|"
+    "as a record|in the right format|in structured form|as key and value]"
+)
 _POLITE = "[|||Please |Can you |Could you please |I want you to |Now |Kindly |Just |You should ]"
 _END = "[.|.|.|!||, please.|, thanks.]"
 _COMPOSED = (
@@ -76,28 +82,18 @@ _ASIDE = 0.2
 _QUOTED = 0.08
 
 
-def kinds(split: Split) -> tuple[Kind, ...]:
-    """The kinds that people wrote and that cases of a split may use."""
-    return catalogue.TRAINING_RECORDS if split is Split.TRAIN else catalogue.UNSEEN_RECORDS
-
-
 def kind(draw: Draw, sentences: int = 1) -> Kind:
     """A kind for a case; one that is composed has as many sentences as are needed."""
     if draw.split is Split.TRAIN and draw.chance(_KINDS_COMPOSED):
         return composed.kind(draw, sentences)
-    return draw.pick(kinds(draw.split))
-
-
-def wanted(split: Split) -> tuple[str, ...]:
-    """Ways to say that one wants the record, empty for a sentence that says nothing about it."""
-    return _WANTED[split]
+    return draw.pick(catalogue.RECORDS[draw.split])
 
 
 def request(draw: Draw, said: str) -> str:
     """What a user writes: the text that holds the values, and mostly that a record is wanted."""
     if draw.split is Split.TRAIN and not draw.chance(_PLAIN):
         return _composed_request(draw, said)
-    ending = draw.pick(wanted(draw.split))
+    ending = draw.pick(WANTED[draw.split])
     if ending and said[-1].isalnum():
         said += "."
     return draw.pick((f"{said} {ending}", f"{said} {ending}", f"{ending} {said}")).strip()
@@ -106,7 +102,7 @@ def request(draw: Draw, said: str) -> str:
 def _composed_request(draw: Draw, said: str) -> str:
     """The text among other sentences, in quotes or below a line that says what it is."""
     ending = _with_noun(draw, draw.pick(_COMPOSED)) if draw.chance(0.8) else ""
-    ending = ending[:1].upper() + ending[1:] if draw.chance(0.8) else ending
+    ending = capital(ending) if draw.chance(0.8) else ending
     if draw.chance(_QUOTED):
         quote = draw.pick(('"', "'", '"""', "```"))
         said = f"{quote}{said}{quote}"

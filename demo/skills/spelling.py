@@ -5,7 +5,7 @@ A model that has met few words there writes the nearest one that it knows.
 """
 
 from demo.skills import calls, drills
-from demo.skills.case import Case, Draw, Turn, developer, system, user
+from demo.skills.case import Case, Draw, Exchange, Turn, developer, system, user
 from demo.skills.catalogue import spans
 from demo.skills.forms import Field, Filled, fill, mention, object_schema
 from demo.skills.tasks import Task, ask
@@ -26,7 +26,7 @@ def drill(draw: Draw) -> Case:
         name = _name(draw, before=".")
         fields[name] = _fields(draw)
         box[name] = _tool(draw, name, fields[name])
-    exchanges: list[drills.Exchange] = []
+    exchanges: list[Exchange] = []
     for _ in range(_MANY[draw.effort]):
         name = draw.pick(tuple(box))
         filled = tuple(_fill(draw, field) for field in fields[name])

@@ -37,8 +37,7 @@ _ASK = (
     "Save this {thing}{}",
     "Parse this{}",
 )
-
-
+_INSTRUCTIONS = (None, None, "Answer in JSON.", "You are a helpful assistant.")
 _NESTED = 0.1
 _SEVERAL = 0.05
 _RECORDS = {Split.TRAIN: 0.75, Split.HELD_OUT: 0.5}
@@ -73,7 +72,7 @@ def record_wanted(draw: Draw, exchanges: int = 1) -> tuple[tuple[Message, ...], 
 def _start(draw: Draw, tool: FunctionTool, schema: Mapping[str, Any]) -> tuple[Message, ...]:
     name = draw.pick((tool.name, tool.name, "answer", "result", "response", "data", "record"))
     form = ResponseFormat(name, schema, tool.description)
-    instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
+    instructions = draw.pick(_INSTRUCTIONS)
     return (system(draw), *developer(instructions, formats=[form]))
 
 
@@ -114,8 +113,7 @@ def _form(draw: Draw) -> Case:
     filled = [fill(draw, field) for field in fields]
     value: dict[str, Any] = {f.field.name: f.value for f in filled}
     schema = object_schema(fields, fields, strict=draw.chance(0.7))
-    thing = draw.pick(nouns(draw.split))
-    text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
+    thing, text = _asked(draw, filled)
     values = listed_values(filled)
     if draw.chance(0.2):
         name, items = _list(draw, [f.name for f in fields])
@@ -126,32 +124,33 @@ def _form(draw: Draw) -> Case:
         values += f"; {name} = {', '.join(items)}"
     if draw.chance(0.08):
         inner = draw_name(draw)
-        schema = object_schema([Field(inner, "object")], [Field(inner, "object")], strict=True) | {
-            "properties": {inner: schema}
-        }
+        whole = [Field(inner, "object")]
+        schema = object_schema(whole, whole, strict=True) | {"properties": {inner: schema}}
         value = {inner: value}
-    answer_text = compact(value)
     form = ResponseFormat(
         draw.pick((thing, "answer", "result", "response", "data", "output", "record")),
         schema,
         draw.pick((None, None, f"A {thing}.")),
     )
-    instructions = draw.pick((None, None, "Answer in JSON.", "You are a helpful assistant."))
+    instructions = draw.pick(_INSTRUCTIONS)
     history = (system(draw), *developer(instructions, formats=[form]), user(text))
-    return Case("structured", history, (answer(draw, _thought(values), answer_text),))
+    return Case("structured", history, (answer(draw, _thought(values), compact(value)),))
 
 
 def exchange(draw: Draw, filled: Sequence[Filled]) -> tuple[str, Turn]:
     """A request that gives the values, and the turn that answers with them."""
-    thing = draw.pick(nouns(draw.split))
-    text = draw.pick(_ASK).format(mention(draw, filled), thing=thing)
+    _, text = _asked(draw, filled)
     return text, answer(draw, _thought(listed_values(filled)), to_json(filled))
 
 
+def _asked(draw: Draw, filled: Sequence[Filled]) -> tuple[str, str]:
+    """What the values are about, and a request that gives them."""
+    thing = draw.pick(nouns(draw.split))
+    return thing, draw.pick(_ASK).format(mention(draw, filled), thing=thing)
+
+
 def _list(draw: Draw, taken: Sequence[str]) -> tuple[str, list[str]]:
-    name = draw_name(draw)
-    while name in taken:
-        name = draw_name(draw)
+    name = draw_name(draw, taken)
     count = draw.rng.randint(1, 3)
     return name, [text_value(draw.rng, draw.split) for _ in range(count)]
 

@@ -80,9 +80,7 @@ def case(draw: Draw) -> Case:
         f"request. 7. The answer is the number {value} alone."
     )
     low = f"{working}, {value}"
-    history = (system(draw), *developer(_instructions(draw)), user(text))
+    start = system(draw)
+    instructions = draw.pick((None, None, None, "You are a helpful assistant."))
+    history = (start, *developer(instructions), user(text))
     return Case("sums", history, (answer(draw, Thought(low, medium, high), f"{value}"),))
-
-
-def _instructions(draw: Draw) -> str | None:
-    return draw.pick((None, None, None, "You are a helpful assistant."))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from demo.skills.case import Draw
 from demo.skills.catalogue import asking
 from demo.skills.forms import Field, Filled, draw_fields, fill, mention, object_schema, to_json
+from demo.skills.phrases import capital
 from demo.skills.words import Split, aligned, nouns, split_of
 from harmony.messages import FunctionTool
 
@@ -88,12 +89,11 @@ def draw_task(draw: Draw, taken: Sequence[str] = ()) -> Task:
         task = Task(*asking.plain(draw))
         if task.tool.name not in taken:
             return task
-    verb = draw.pick(tuple(VERBS))
-    thing = _thing(draw)
-    name = _function_name(draw, verb, thing)
-    while name in taken or not aligned(name) or split_of(name) is not draw.split:
+    while True:
         verb, thing = draw.pick(tuple(VERBS)), _thing(draw)
         name = _function_name(draw, verb, thing)
+        if name not in taken and aligned(name) and split_of(name) is draw.split:
+            break
     phrase = draw.pick(VERBS[verb])
     article = draw.pick(_ARTICLES)
     fields = draw_fields(draw, draw.pick((0, 1, 1, 1, 2, 2, 2, 3, 3, 4)))
@@ -147,7 +147,7 @@ def ask(draw: Draw, request: str) -> str:
         text += draw.pick(_AFTER)
         question = question or before.startswith(("Can", "Could"))
         text += draw.pick(("?", "?", "")) if question else draw.pick(("", ".", ".", "!"))
-    return text if draw.chance(0.25) else text[0].upper() + text[1:]
+    return text if draw.chance(0.25) else capital(text)
 
 
 def toolbox(draw: Draw, tasks: Sequence[Task], size: int) -> list[FunctionTool]:

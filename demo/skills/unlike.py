@@ -2,6 +2,7 @@
 
 from demo.skills import chat, odd
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
+from demo.skills.phrases import capital
 from demo.skills.tasks import toolbox
 from demo.skills.words import Split, names, split_of, text_value, words
 from harmony.messages import Effort
@@ -102,7 +103,7 @@ def _request(draw: Draw) -> str:
         topics = [_topic(draw) for _ in range(template.count("{}"))]
         text = template.format(*topics)
         end = "?" if text.startswith(("wh", "how", "is", "can", "should")) else "."
-        text = text if draw.chance(0.3) else text[0].upper() + text[1:]
+        text = text if draw.chance(0.3) else capital(text)
         return text + draw.pick((end, "", end))
     if roll < 0.76:
         pool = words(Split.TRAIN) if draw.chance(0.5) else names(Split.TRAIN)

@@ -17,90 +17,18 @@ from harmony import vocab
 from harmony.tokenizer import encode
 
 _HELD_OUT = 38
-_ONSETS = [
-    "b",
-    "d",
-    "f",
-    "g",
-    "k",
-    "l",
-    "m",
-    "n",
-    "p",
-    "r",
-    "s",
-    "t",
-    "v",
-    "z",
-    "br",
-    "dr",
-    "kl",
-    "st",
-    "tr",
-    "pl",
-    "gr",
-    "sh",
-]
-_VOWELS = ["a", "e", "i", "o", "u", "ai", "or", "an", "el", "in", "ur", "on"]
-
-
-_NOT_VALUES = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "none",
-        "yes",
-        "not",
-        "and",
-        "the",
-        "with",
-        "without",
-        "where",
-        "then",
-        "first",
-        "after",
-        "that",
-        "this",
-        "for",
-        "from",
-        "into",
-        "about",
-        "called",
-        "are",
-        "was",
-        "were",
-        "has",
-        "have",
-        "had",
-        "his",
-        "her",
-        "its",
-        "our",
-        "your",
-        "them",
-        "they",
-        "you",
-        "she",
-        "him",
-        "who",
-        "what",
-        "how",
-        "when",
-        "why",
-        "which",
-        "will",
-        "would",
-        "can",
-        "could",
-        "please",
-        "tool",
-        "call",
-        "function",
-        "undefined",
-        "nan",
-    ]
-)
+_ONSETS = (
+    "b", "d", "f", "g", "k", "l", "m", "n", "p", "r", "s", "t", "v", "z", "br", "dr", "kl", "st",
+    "tr", "pl", "gr", "sh",
+)  # fmt: skip
+_VOWELS = ("a", "e", "i", "o", "u", "ai", "or", "an", "el", "in", "ur", "on")
+_NOT_VALUES = frozenset((
+    "true", "false", "null", "none", "yes", "not", "and", "the", "with", "without", "where", "then",
+    "first", "after", "that", "this", "for", "from", "into", "about", "called", "are", "was",
+    "were", "has", "have", "had", "his", "her", "its", "our", "your", "them", "they", "you", "she",
+    "him", "who", "what", "how", "when", "why", "which", "will", "would", "can", "could", "please",
+    "tool", "call", "function", "undefined", "nan",
+))  # fmt: skip
 
 
 class Split(StrEnum):

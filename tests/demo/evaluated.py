@@ -6,6 +6,7 @@ from functools import cache
 from demo import strange
 from demo.skills import catalogue
 from demo.skills.catalogue.kinds import PLACEHOLDER
+from demo.skills.words import Split
 
 
 def is_variant(request: str) -> bool:
@@ -22,7 +23,8 @@ def is_asked(request: str) -> bool:
 
 @cache
 def _asked() -> tuple[set[str], ...]:
-    asked = [request.text for made in catalogue.UNSEEN for request in made.requests]
+    kinds = catalogue.FUNCTIONS[Split.HELD_OUT]
+    asked = [request.text for made in kinds for request in made.requests]
     asked += [frame for _, frame, _ in strange._ASKED]
     return tuple(_words(text) for text in asked)
 

@@ -3,13 +3,15 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from demo.skills import browser
-from demo.skills.browser import docs
+from demo.skills.browser import docs, varied
 from demo.skills.browser.display import Page, markdown_page, show, wrap
 from demo.skills.browser.facts import draw_articles, forms
 from demo.skills.browser.site import Session, Site, is_telling
@@ -23,12 +25,10 @@ from server.tools.browser.page import Page as ServerPage
 from server.tools.browser.search.base import SearchResult
 from server.tools.browser.search.index import FolderIndex
 from server.tools.browser.session import _results_page
+from tests.demo.drawing import drawn
 
+Maker = Callable[[Draw], Case]
 MARKER = re.compile(r"^(.+) 【(\d+)†L(\d+)】\.$")
-
-
-def draw(seed: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
-    return Draw(Random(f"browser/{seed}"), split, effort)
 
 
 def messages(case: Case) -> list[Message]:
@@ -37,7 +37,7 @@ def messages(case: Case) -> list[Message]:
 
 
 def made(split: Split, count: int) -> list[Case]:
-    return [browser.case(draw(seed, split)) for seed in range(count)]
+    return [browser.case(drawn(seed, split)) for seed in range(count)]
 
 
 def test_lines_end_where_the_server_ends_them() -> None:
@@ -61,7 +61,7 @@ def test_lines_end_where_the_server_ends_them() -> None:
 
 def test_pages_of_markdown_are_displayed_as_by_the_server(tmp_path: Path) -> None:
     for split in Split:
-        for article in draw_articles(draw(2, split), 4, (4, 30)):
+        for article in draw_articles(drawn(2, split), 4, (4, 30)):
             page = article.page
             for start, count in ((0, 0), (0, 20), (2, 5)):
                 assert show(3, page, start, count).text == server_display(3, page, start, count)
@@ -136,32 +136,39 @@ def test_find_results_are_the_servers(pattern: str) -> None:
     assert display.text == server_display(1, found, 0, 0)
 
 
-@pytest.mark.parametrize("split", Split)
-def test_answers_are_words_of_the_line_that_they_cite(split: Split) -> None:
+def many(case: Maker, drill: Maker, split: Split = Split.TRAIN) -> list[Case]:
+    return [
+        *(case(drawn(i, split)) for i in range(80)),
+        *(drill(drawn(i, split)) for i in range(8)),
+    ]
+
+
+MANY: dict[str, Callable[[], list[Case]]] = {
+    **{split: partial(many, browser.case, browser.drill, split) for split in Split},
+    "varied": partial(many, varied.case, varied.drill),
+}
+
+
+@pytest.mark.parametrize("cases", MANY.values(), ids=MANY)
+def test_answers_are_words_of_the_line_that_they_cite(cases: Callable[[], list[Case]]) -> None:
     cited = 0
-    for case in [*made(split, 60), *(browser.drill(draw(seed, split)) for seed in range(6))]:
+    for case in cases():
         shown: dict[int, dict[int, str]] = {}
+        said = [turn.messages[-1] for turn in case.turns if turn.messages[-1].recipient is None]
+        # A line below the view is shown by `find` alone.
+        is_below = any(m.recipient == "browser.find" for m in messages(case))
         for message in messages(case):
             text = str(message.content)
             if message.author.role is Role.TOOL and text.startswith("["):
                 cursor, lines = read(text)
                 shown[cursor] = lines
-            answer = MARKER.match(text) if message in said(case) else None
-            if answer and not is_found(case):
+            answer = MARKER.match(text) if message in said else None
+            if answer and not is_below:
                 words, cursor, line = answer[1], int(answer[2]), int(answer[3])
                 assert words in shown[cursor][line].replace("…", "")
                 assert 4 <= len(words.split()) <= 10
                 cited += 1
     assert cited > 40
-
-
-def said(case: Case) -> list[Message]:
-    return [turn.messages[-1] for turn in case.turns if turn.messages[-1].recipient is None]
-
-
-def is_found(case: Case) -> bool:
-    """Whether the answer is a line below the view, which only `find` showed."""
-    return any(m.recipient == "browser.find" for m in messages(case))
 
 
 def read(text: str) -> tuple[int, dict[int, str]]:
@@ -196,7 +203,7 @@ def test_a_query_has_the_telling_words_of_the_question() -> None:
 
 def test_cases_are_short_and_their_reasoning_grows_with_the_effort() -> None:
     for seed in range(25):
-        by_effort = [browser.case(draw(seed, effort=effort)) for effort in Effort]
+        by_effort = [browser.case(drawn(seed, effort=effort)) for effort in Effort]
         for turns in zip(*(case.turns for case in by_effort), strict=True):
             low, medium, high = (len(encode(str(turn.messages[0].content))) for turn in turns)
             assert medium >= 2 * low

@@ -1,18 +1,15 @@
 """Chains of calls: each step has its arguments from the request or from an earlier result."""
 
 import json
-from random import Random
+from typing import Any
 
 import pytest
 
 from demo.skills import calls, drills
-from demo.skills.case import Case, Draw, Turn
+from demo.skills.case import Case, Turn
 from demo.skills.words import Split
-from harmony.messages import Effort, Message, Role
-
-
-def drawn(index: int, split: Split = Split.TRAIN) -> Draw:
-    return Draw(Random(f"chains/{index}"), split, Effort.LOW)
+from harmony.messages import Message, Role
+from tests.demo.drawing import drawn
 
 
 def text(message: Message) -> str:
@@ -39,8 +36,7 @@ def test_a_chain_calls_two_to_four_times_and_then_answers(split: Split) -> None:
 
 
 @pytest.mark.parametrize("make", [calls.chain, drills.chaining])
-def test_every_name_in_a_call_was_said_before(make: object) -> None:
-    assert callable(make)
+def test_every_name_in_a_call_was_said_before(make: Any) -> None:
     for index in range(100):
         case = make(drawn(index))
         heard = " ".join(said(case)).lower()

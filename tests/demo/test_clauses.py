@@ -1,18 +1,12 @@
 """Sentences from parts: all parts exist, and what is said is the whole value."""
 
 import re
-from random import Random
 
-from demo.skills.case import Draw
 from demo.skills.catalogue import clauses
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.catalogue.values import draw_value
 from demo.skills.words import Split
-from harmony.messages import Effort
-
-
-def drawn(index: int, split: Split = Split.TRAIN) -> Draw:
-    return Draw(Random(f"clauses/{index}"), split, Effort.LOW)
+from tests.demo.drawing import drawn
 
 
 def test_parts_are_distinct_and_hold_no_marks_of_requests() -> None:

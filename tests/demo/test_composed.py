@@ -1,27 +1,21 @@
 """Composed records: every kind is sound, and says what it asks for."""
 
 import json
-from random import Random
+from typing import Any
 
 import pytest
 
 from demo.skills import catalogue, records, structured
-from demo.skills.case import Draw
 from demo.skills.catalogue.asking import declare
 from demo.skills.catalogue.kinds import PLACEHOLDER, Kind
 from demo.skills.composed import described, kind, quantities, related, traits
 from demo.skills.phrases import worded
 from demo.skills.words import Split
-from harmony.messages import Effort
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"composed/{index}"), Split.TRAIN, Effort.LOW)
+from tests.demo.drawing import drawn
 
 
 @pytest.mark.parametrize("make", [kind, described.kind, related.kind])
-def test_sentences_hold_every_parameter_that_is_required(make: object) -> None:
-    assert callable(make)
+def test_sentences_hold_every_parameter_that_is_required(make: Any) -> None:
     for index in range(300):
         made: Kind = make(drawn(index), 4)
         known = {parameter.name for parameter in made.parameters}
@@ -72,8 +66,8 @@ def test_quantities_say_their_unit() -> None:
 
 
 def test_no_composed_name_or_wording_is_one_of_the_evaluation() -> None:
-    unseen = {name for made in catalogue.UNSEEN_RECORDS for name in made.names}
-    wanted = {text.lower() for text in records.wanted(Split.HELD_OUT) if text}
+    unseen = {name for made in catalogue.RECORDS[Split.HELD_OUT] for name in made.names}
+    wanted = {text.lower() for text in records.WANTED[Split.HELD_OUT] if text}
     for index in range(400):
         draw = drawn(index)
         assert not unseen & set(kind(draw, 1).names)

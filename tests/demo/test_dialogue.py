@@ -2,20 +2,17 @@
 
 import json
 from itertools import pairwise
-from random import Random
+from typing import Any
 
 import pytest
 
 from demo.skills import corrections, dialogue
-from demo.skills.case import Case, Draw
+from demo.skills.case import Case
 from demo.skills.phrases import worded
 from demo.skills.words import Split
 from demo.transcript import transcript
 from harmony.messages import Author, Channel, Effort, Message, Role
-
-
-def drawn(index: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
-    return Draw(Random(f"dialogue/{index}"), split, effort)
+from tests.demo.drawing import drawn
 
 
 def messages(case: Case) -> list[Message]:
@@ -46,8 +43,7 @@ def declared(case: Case) -> set[str]:
 
 @pytest.mark.parametrize("make", [dialogue.case, dialogue.drill])
 @pytest.mark.parametrize("split", Split)
-def test_only_functions_of_the_box_are_called(make: object, split: Split) -> None:
-    assert callable(make)
+def test_only_functions_of_the_box_are_called(make: Any, split: Split) -> None:
     for index in range(60):
         case = make(drawn(index, split))
         called = {name for name, _ in calls(case)}
@@ -133,8 +129,7 @@ def test_history_has_no_reasoning_and_sometimes_no_system_message() -> None:
 
 
 @pytest.mark.parametrize("make", [dialogue.case, dialogue.drill])
-def test_most_conversations_fit_the_training(make: object) -> None:
-    assert callable(make)
+def test_most_conversations_fit_the_training(make: Any) -> None:
     sizes = sorted(len(transcript(make(drawn(index))).ids) for index in range(60))
     assert sizes[30] <= 1100
 

@@ -67,7 +67,7 @@ def test_play_ends_at_the_first_wrong_turn() -> None:
 
 def test_every_skill_and_measure_has_a_line() -> None:
     known = [case for skill in SKILLS for case in cases(skill, 2)]
-    lines = list(measures.measure(perfect(known), 2, 20, measures.names()))
+    lines = list(measures.measure(perfect(known), 2, 20, measures.NAMES))
     named = {line.name: line for line in lines}
     assert named.keys() >= SKILLS.keys() - {"call"} | {table.TOOL, table.ARGUMENTS, table.EFFORT}
     assert named["chain"].share == named[table.VALID].share == named[table.ENDS].share == 1

@@ -4,20 +4,18 @@ import json
 import re
 from collections import Counter
 from importlib import resources
-from random import Random
 from typing import Any
 
 import pytest
 
 from demo.skills import catalogue, everyday
-from demo.skills.case import Draw
-from demo.skills.catalogue import asking
 from demo.skills.catalogue.asking import declare, draw_box, draw_request, fill_in, subjects
 from demo.skills.catalogue.kinds import PLACEHOLDER, SIMPLE, Parameter, kind, parse
 from demo.skills.catalogue.values import draw_value
 from demo.skills.words import Split
 from harmony.messages import Channel, Effort
 from harmony.tokenizer import encode
+from tests.demo.drawing import drawn
 from tests.demo.evaluated import is_asked, is_variant
 
 TYPES: dict[str, tuple[type, ...]] = {
@@ -28,10 +26,6 @@ TYPES: dict[str, tuple[type, ...]] = {
     "array": (list,),
     "object": (dict,),
 }
-
-
-def drawn(index: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
-    return Draw(Random(f"everyday/{index}"), split, effort)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +65,7 @@ def test_implied_values_are_in_the_call_and_unmentioned_ones_are_not() -> None:
 def test_values_fit_the_schema_and_stand_in_the_request(split: Split) -> None:
     for index in range(300):
         draw = drawn(index, split)
-        made = draw.pick(asking.kinds(split))
+        made = draw.pick(catalogue.FUNCTIONS[split])
         declared, request = declare(draw, made), draw.pick(made.requests)
         text, filled = fill_in(draw, declared, request, request.text)
         schema = dict(declared.tool.parameters or {})
@@ -102,7 +96,7 @@ def test_each_type_has_values_that_can_be_copied(type_: str, split: Split) -> No
 
 def test_no_two_kinds_share_a_name() -> None:
     for split in Split:
-        found = Counter(name for made in asking.kinds(split) for name in set(made.names))
+        found = Counter(name for made in catalogue.FUNCTIONS[split] for name in set(made.names))
         assert not [name for name, count in found.items() if count > 1]
 
 
@@ -119,10 +113,11 @@ def test_evaluation_has_kinds_and_wordings_of_its_own() -> None:
     def names(kinds: tuple[Any, ...]) -> set[str]:
         return {name for k in kinds for name in k.names}
 
-    shared = wordings(catalogue.TRAINING) & wordings(catalogue.UNSEEN)
+    trained, held_out = (catalogue.FUNCTIONS[split] for split in (Split.TRAIN, Split.HELD_OUT))
+    shared = wordings(trained) & wordings(held_out)
     assert not {text for text in shared if re.search(r"[a-z]{3}", text)}
-    assert not names(catalogue.TRAINING) & names(catalogue.UNSEEN)
-    unseen = names(catalogue.UNSEEN)
+    unseen = names(held_out)
+    assert not names(trained) & unseen
     for index in range(60):
         for split in Split:
             case = everyday.case(drawn(index, split))

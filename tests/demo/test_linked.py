@@ -1,19 +1,11 @@
 """Functions whose values hang together: they obey the schema and stand in the request."""
 
-from random import Random
-
 from jsonschema import Draft202012Validator
 
-from demo.skills.case import Draw
 from demo.skills.catalogue import linked
 from demo.skills.catalogue.asking import declare, draw_request, fill_in
 from demo.skills.catalogue.kinds import Kind, Parameter, Request
-from demo.skills.words import Split
-from harmony.messages import Effort
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"linked/{index}"), Split.TRAIN, Effort.LOW)
+from tests.demo.drawing import drawn
 
 
 def test_values_obey_the_schema_and_stand_in_the_request() -> None:

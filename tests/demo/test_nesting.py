@@ -1,17 +1,13 @@
 """Objects inside of records: the same values, in other places."""
 
-from random import Random
-
 from demo.skills import nesting, records
-from demo.skills.case import Draw
 from demo.skills.catalogue.asking import declare
-from demo.skills.words import Split
-from harmony.messages import Effort
+from tests.demo.drawing import drawn
 
 
 def test_nested_declarations_keep_every_property() -> None:
     for index in range(100):
-        draw = Draw(Random(f"nesting/{index}"), Split.TRAIN, Effort.LOW)
+        draw = drawn(index)
         declared = declare(draw, records.kind(draw))
         before = (declared.tool.parameters or {})["properties"]
         after = (nesting.nested(draw, declared).tool.parameters or {})["properties"]

@@ -1,17 +1,9 @@
 """Odd messages: of many kinds, none of them the evaluation's, and short enough for training."""
 
-from random import Random
-
 from demo import strange
 from demo.skills import odd
-from demo.skills.case import Draw
-from demo.skills.words import Split
-from harmony.messages import Effort
 from harmony.tokenizer import encode
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"odd/{index}"), Split.TRAIN, Effort.HIGH)
+from tests.demo.drawing import drawn
 
 
 def test_messages_are_blank_or_long_or_anything() -> None:

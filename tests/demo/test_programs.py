@@ -1,15 +1,7 @@
 """Small programs for python: what they show is right, and stays short."""
 
-from random import Random
-
 from demo.skills import programs
-from demo.skills.case import Draw
-from demo.skills.words import Split
-from harmony.messages import Effort
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"programs/{index}"), Split.TRAIN, Effort.LOW)
+from tests.demo.drawing import drawn
 
 
 def test_programs_are_many_and_their_outputs_are_short() -> None:

@@ -1,22 +1,18 @@
 """Cases of the built-in tool python: the outputs are those of the code, in the server's form."""
 
 import ast
-from random import Random
 from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from demo.skills import python
-from demo.skills.case import Case, Draw
+from demo.skills.case import Case
 from demo.skills.words import Split
 from demo.transcript import transcript
 from harmony.messages import Effort, Role
 from server.tools.python import output
-
-
-def draw(index: int, split: Split = Split.TRAIN, effort: Effort = Effort.LOW) -> Draw:
-    return Draw(Random(f"python/{index}"), split, effort)
+from tests.demo.drawing import drawn
 
 
 def cells(case: Case) -> list[tuple[str, str]]:
@@ -43,7 +39,7 @@ def test_outputs_are_those_of_the_code(split: Split) -> None:
     seen = 0
     for index in range(300):
         names: dict[str, Any] = {}
-        for code, shown in cells(python.case(draw(index, split))):
+        for code, shown in cells(python.case(drawn(index, split))):
             assert run(code, names) == shown
             seen += 1
     assert seen > 250
@@ -51,7 +47,7 @@ def test_outputs_are_those_of_the_code(split: Split) -> None:
 
 def test_answers_hold_the_output() -> None:
     for index in range(200):
-        case = python.drill(draw(index))
+        case = python.drill(drawn(index))
         for cell, answer in zip(case.turns[::2], case.turns[1::2], strict=True):
             shown = str(cell.results[0].content)
             if shown != output.NO_OUTPUT:
@@ -71,7 +67,7 @@ def numbers(code: str) -> set[str]:
 
 def test_numbers_of_the_code_stand_in_the_request() -> None:
     for index in range(200):
-        case = python.drill(draw(index))
+        case = python.drill(drawn(index))
         for (code, _), request in zip(cells(case), requests(case), strict=True):
             # Of a reversed word, of percent, and of what programs do to each number.
             fixed = {"0", "1", "2", "3", "4", "7", "9", "10", "32", "60", "100", "5"}
@@ -84,7 +80,9 @@ def test_requests_of_the_evaluation_are_worded_otherwise() -> None:
 
 def test_cases_fit_the_trainer() -> None:
     for index in range(60):
-        assert len(transcript(python.drill(draw(index, effort=list(Effort)[index % 3]))).ids) < 1900
+        assert (
+            len(transcript(python.drill(drawn(index, effort=list(Effort)[index % 3]))).ids) < 1900
+        )
 
 
 def test_a_failed_cell_is_mended_once_with_the_traceback_of_ipython(
@@ -92,7 +90,7 @@ def test_a_failed_cell_is_mended_once_with_the_traceback_of_ipython(
 ) -> None:
     mended = 0
     for index in range(300):
-        case = python.case(draw(index))
+        case = python.case(drawn(index))
         failed = [m for m in case.history if m.recipient == "python"]
         if failed:
             shell = InteractiveShell.instance(colors="nocolor")

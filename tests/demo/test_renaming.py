@@ -1,13 +1,10 @@
 """Names and choices that a declaration changes for training."""
 
-from random import Random
-
 from demo.skills import catalogue
-from demo.skills.case import Draw
 from demo.skills.catalogue import asking, renaming
 from demo.skills.catalogue.kinds import kind
 from demo.skills.words import Split, aligned, spelt_alone
-from harmony.messages import Effort
+from tests.demo.drawing import drawn
 
 LAMP = kind(
     "turn_on_lamp",
@@ -15,10 +12,6 @@ LAMP = kind(
     "room:word color:red/green/blue mode:day/night",
     "the {room} lamp in {color}, it is late => mode=night",
 )
-
-
-def drawn(index: int, split: Split = Split.TRAIN) -> Draw:
-    return Draw(Random(f"renaming/{index}"), split, Effort.LOW)
 
 
 def test_names_of_the_evaluation_stay_as_they_are() -> None:
@@ -35,7 +28,7 @@ def test_changed_names_can_be_copied() -> None:
 
 
 def test_no_name_is_changed_into_one_of_the_evaluation() -> None:
-    held_out = {name for kind in catalogue.UNSEEN for name in kind.names}
+    held_out = {name for kind in catalogue.FUNCTIONS[Split.HELD_OUT] for name in kind.names}
     for index in range(100):
         assert renaming.function_name(drawn(index), "buyTickets")[0] not in held_out
 
@@ -43,7 +36,7 @@ def test_no_name_is_changed_into_one_of_the_evaluation() -> None:
 def test_no_name_is_one_of_the_evaluation_in_another_case() -> None:
     trained, held_out = (
         {"_".join(renaming._parts(name)) for kind in kinds for name in kind.names}
-        for kinds in (catalogue.TRAINING, catalogue.UNSEEN)
+        for kinds in (catalogue.FUNCTIONS[split] for split in (Split.TRAIN, Split.HELD_OUT))
     )
     assert not trained & held_out
 

@@ -1,19 +1,16 @@
 """Drills of names and values that are written in other tokens than they are read."""
 
-from random import Random
-
 import pytest
 
-from demo.skills.case import Draw
 from demo.skills.spelling import drill
 from demo.skills.words import Split, spelt, spelt_alone
-from harmony.messages import Effort
 from harmony.tokenizer import decode, encode
+from tests.demo.drawing import drawn
 
 
 def names(index: int) -> set[str]:
     """The functions that a drill calls."""
-    case = drill(Draw(Random(f"spelling/{index}"), Split.TRAIN, Effort.LOW))
+    case = drill(drawn(index))
     called = {turn.messages[-1].recipient or "" for turn in case.turns}
     return {name.removeprefix("functions.") for name in called}
 

@@ -1,19 +1,15 @@
 """Structured answers: the values that a text holds, by the schema."""
 
 import json
-from random import Random
 
 import pytest
 from jsonschema import Draft202012Validator
 
-from demo.skills import drills, records, structured
-from demo.skills.case import Case, Draw
+from demo.skills import catalogue, drills, structured
+from demo.skills.case import Case
 from demo.skills.words import Split
-from harmony.messages import DeveloperContent, Effort, Message
-
-
-def drawn(index: int, split: Split) -> Draw:
-    return Draw(Random(f"structured/{index}"), split, Effort.LOW)
+from harmony.messages import DeveloperContent, Message
+from tests.demo.drawing import drawn
 
 
 def schema(case: Case) -> object:
@@ -46,7 +42,7 @@ def test_every_name_in_a_record_stands_in_the_text(split: Split) -> None:
 
 
 def test_no_kind_and_no_sentence_is_in_both_splits() -> None:
-    train, held_out = (records.kinds(split) for split in (Split.TRAIN, Split.HELD_OUT))
+    train, held_out = (catalogue.RECORDS[split] for split in (Split.TRAIN, Split.HELD_OUT))
     for parts in (
         lambda kind: kind.names,
         lambda kind: [request.text for request in kind.requests],

@@ -1,19 +1,13 @@
 """Requests that the model cannot serve."""
 
 import re
-from random import Random
 
 import pytest
 
 from demo.skills import unlike
-from demo.skills.case import Draw
-from demo.skills.words import Split
 from harmony.messages import Effort, SystemContent
 from harmony.tokenizer import encode
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"unlike/{index}"), Split.TRAIN, Effort.LOW)
+from tests.demo.drawing import drawn
 
 
 def test_pasted_texts_are_of_all_lengths_up_to_their_limit() -> None:
@@ -26,7 +20,7 @@ def test_what_is_declined_is_declined_in_one_of_two_ways_as_tools_are_there_or_n
     hosted, functions, bare = set(), 0, 0
     for index in range(300):
         effort = list(Effort)[index % 3]
-        case = unlike.case(Draw(Random(f"unlike/{index}"), Split.TRAIN, effort))
+        case = unlike.case(drawn(index, effort=effort))
         contents = [m.content for m in case.history if not isinstance(m.content, str)]
         names = {tool.name for content in contents for tool in content.tools}
         answer = str(case.turns[0].messages[-1].content)
@@ -48,7 +42,7 @@ def test_a_case_without_tools_has_none() -> None:
 
 @pytest.mark.parametrize("with_tools", [True, False])
 def test_the_longest_reasoning_has_numbered_steps_and_is_short(with_tools: bool) -> None:
-    draw = Draw(Random(1), Split.TRAIN, Effort.HIGH)
+    draw = drawn(1, effort=Effort.HIGH)
     thought = str(unlike.declined(draw, with_tools=with_tools).messages[0].content)
     steps = re.split(r"(?:^| )\d\. ", thought)[1:]
     assert len(set(steps)) == len(steps) >= 4

@@ -8,25 +8,13 @@ from demo.skills.browser import docs, steps, thoughts, varied
 from demo.skills.browser.facts import Article, Fact, draw_articles, draw_fact, draw_subject
 from demo.skills.browser.quotes import Quote, in_line, quote
 from demo.skills.browser.site import Session, Site, telling
-from demo.skills.case import (
-    Case,
-    Draw,
-    Turn,
-    developer,
-    final,
-    result,
-    system,
-    thinks,
-    user,
-)
-from demo.skills.drills import Exchange, joined
+from demo.skills.case import Case, Draw, Exchange, Turn, developer, final, system, thinks, user
+from demo.skills.drills import joined
 from demo.skills.results import draw_outcome
 from demo.skills.tasks import ask, draw_task, toolbox
 from demo.skills.words import Split
 from harmony.messages import Effort, Message
 from harmony.tools import BROWSER, PYTHON
-
-__all__ = ["case", "drill"]
 
 MOST_TOKENS = 1500
 _SYSTEM_TOKENS = 480
@@ -178,8 +166,8 @@ def _quoting(draw: Draw, world: World) -> Exchange | None:
     """The answer stands in a line of the results."""
     fact = _fact(draw, world)[1]
     words = telling(fact.question)
-    probe = Session(world.session.site).search(" ".join(words))[2]
-    if fact.question in world.asked or not _says(quote(probe, words), fact):
+    shown = world.session.look(words)
+    if fact.question in world.asked or not _says(quote(shown, words), fact):
         return None
     world.asked.add(fact.question)
     turn, display = steps.search(draw, world.session, words)
@@ -208,8 +196,7 @@ def _same(draw: Draw, world: World) -> Exchange | None:
 def _from_docs(draw: Draw, world: World) -> Exchange | None:
     question, count = docs.draw_question(draw, world.session.site)
     words = telling(question)
-    probe = Session(world.session.site).search(" ".join(words))[2]
-    found = quote(probe, words)
+    found = quote(world.session.look(words), words)
     if found is None or found.score < count:
         return None
     turn, display = steps.search(draw, world.session, words)
@@ -307,7 +294,5 @@ def _without_browser(draw: Draw) -> Case:
     if not tasks:
         text, intent = chat.small_talk(draw)
         return Case("browser", (*start, user(text)), (chat.reply(draw, intent),))
-    task, outcome = tasks[0], draw_outcome(draw)
-    called = Turn(calls.calling(draw, task), (result(task.tool.name, outcome.text),))
-    turns = (called, calls.quoting(draw, outcome))
-    return Case("browser", (*start, user(ask(draw, task.request))), turns)
+    turns = calls.answered(draw, tasks[0], draw_outcome(draw))
+    return Case("browser", (*start, user(ask(draw, tasks[0].request))), turns)

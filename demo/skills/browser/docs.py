@@ -9,6 +9,7 @@ from demo.skills.browser.display import Page, markdown_page
 from demo.skills.browser.pages import noun
 from demo.skills.browser.site import Site, is_telling, sections
 from demo.skills.case import Draw
+from demo.skills.phrases import capital
 from demo.skills.words import Split, split_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "docs"
@@ -177,7 +178,7 @@ def ask(draw: Draw, pages: Site) -> str:
             if draw.chance(0.3):
                 chosen[0] = _with_neighbour(picked, chosen[0])
             text = template.format(*(_inflected(draw, word) for word in chosen))
-            return text if draw.chance(0.2) else text[0].upper() + text[1:]
+            return text if draw.chance(0.2) else capital(text)
 
 
 def _with_neighbour(picked: Sequence[str], word: str) -> str:

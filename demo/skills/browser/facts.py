@@ -1,14 +1,13 @@
 """Made-up websites: pages of sentences that each state something, and questions about them."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from demo.skills.browser.display import Page, markdown_page
 from demo.skills.browser.site import is_telling
 from demo.skills.case import Draw
+from demo.skills.catalogue.files import blocks, read
 from demo.skills.tasks import VERBS
 from demo.skills.words import Split, names, nouns, words
 
@@ -47,16 +46,13 @@ def forms(split: Split) -> tuple[Form, ...]:
     A block each: the slot of the value, then sentences behind `-` and questions behind `?`; those
     behind `--` and `??` are for evaluation. `#` begins a comment.
     """
-    text = resources.files("demo").joinpath("data", "facts.txt").read_text("utf-8")
-    return read_forms(text, *(("-", "?") if split is Split.TRAIN else ("--", "??")))
+    return read_forms("facts.txt", *(("-", "?") if split is Split.TRAIN else ("--", "??")))
 
 
-def read_forms(text: str, said: str, asked: str) -> tuple[Form, ...]:
-    """The forms of a text: sentences stand behind the sign `said`, questions behind `asked`."""
-    blocks = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).strip().split("\n\n")
+def read_forms(name: str, said: str, asked: str) -> tuple[Form, ...]:
+    """The forms of a file: sentences stand behind the sign `said`, questions behind `asked`."""
     found = []
-    for block in blocks:
-        value, *lines = block.splitlines()
+    for value, *lines in blocks(read(name)):
         marked = [line.partition(" ") for line in lines]
         sentences = tuple(text for sign, _, text in marked if sign == said)
         questions = tuple(text for sign, _, text in marked if sign == asked)
@@ -65,14 +61,14 @@ def read_forms(text: str, said: str, asked: str) -> tuple[Form, ...]:
     return tuple(found)
 
 
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _VERBS = tuple(verb for verb in VERBS if is_telling(verb))
-_HOSTS = ("com", "org", "net", "io")
+HOSTS = ("com", "org", "net", "io")
 
 
 def draw_articles(draw: Draw, count: int, sizes: Sequence[int]) -> list[Article]:
     """`count` pages on different subjects of one website, with facts as many as one of `sizes`."""
-    host = f"{_noun(draw)}.{draw.pick(_HOSTS)}"
+    host = f"{_noun(draw)}.{draw.pick(HOSTS)}"
     scheme = draw.pick(("https", "file-search"))
     shared = [_noun(draw) for _ in range(6)]
     subjects: dict[str, None] = {}
@@ -86,8 +82,8 @@ def draw_articles(draw: Draw, count: int, sizes: Sequence[int]) -> list[Article]
 
 def draw_subject(draw: Draw) -> str:
     """What a page is about: one or two words."""
-    first = draw.pick(_names(draw.split))
-    return first if draw.chance(0.5) else f"{first} {draw.pick(_names(draw.split))}"
+    first = draw.pick(telling_names(draw.split))
+    return first if draw.chance(0.5) else f"{first} {draw.pick(telling_names(draw.split))}"
 
 
 def draw_fact(draw: Draw, subject: str, shared: Sequence[str]) -> Fact:
@@ -98,11 +94,11 @@ def draw_fact(draw: Draw, subject: str, shared: Sequence[str]) -> Fact:
         "e": subject,
         "a": draw.pick(shared) if draw.chance(0.6) else _noun(draw),
         "k": draw.pick(_VERBS),
-        "c": draw.pick(_names(draw.split)),
-        "d": draw.pick(_DAYS),
+        "c": draw.pick(telling_names(draw.split)),
+        "d": draw.pick(DAYS),
         "n": str(rng.choice((rng.randint(2, 20), rng.randint(2, 999)))),
         "o": draw.pick(("--{}-{}", "--{}-{}", "{} {}")).format(_noun(draw), _noun(draw)),
-        "p": draw.pick(_names(draw.split)),
+        "p": draw.pick(telling_names(draw.split)),
         "t": f"{rng.randint(5, 20):02}:{rng.choice((0, 15, 30, 45)):02}",
         "v": draw.pick((draw.pick(words(draw.split)), str(rng.randint(2, 999)))),
     }
@@ -131,14 +127,16 @@ def _article(draw: Draw, site: str, subject: str, shared: Sequence[str], size: i
 
 
 def _noun(draw: Draw) -> str:
-    return draw.pick(_nouns(draw.split))
+    return draw.pick(telling_nouns(draw.split))
 
 
 @cache
-def _nouns(split: Split) -> tuple[str, ...]:
+def telling_nouns(split: Split) -> tuple[str, ...]:
+    """The nouns of a split in the singular that a search makes sense for."""
     return tuple(word for word in nouns(split) if is_telling(word) and word[-1] != "s")
 
 
 @cache
-def _names(split: Split) -> tuple[str, ...]:
+def telling_names(split: Split) -> tuple[str, ...]:
+    """The names of a split that a search makes sense for."""
     return tuple(word for word in names(split) if is_telling(word))

@@ -7,19 +7,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 from demo.lexicon import lexicon
 from demo.skills.browser.display import Page, markdown_page
-from demo.skills.browser.facts import Form, forms, read_forms
+from demo.skills.browser.facts import (
+    DAYS,
+    HOSTS,
+    Form,
+    forms,
+    read_forms,
+    telling_names,
+    telling_nouns,
+)
 from demo.skills.browser.site import Site, is_telling, telling
 from demo.skills.case import Draw
+from demo.skills.phrases import capital
 from demo.skills.tasks import VERBS
-from demo.skills.words import Split, names, nouns, words
+from demo.skills.words import Split, words
 
-_HOSTS = ("com", "org", "net", "io", "dev", "co.uk", "info")
+_HOSTS = (*HOSTS, "dev", "co.uk", "info")
 _PATHS = ("", "", ".md", ".html", "/index.html")
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
@@ -95,8 +102,7 @@ class Place:
 @cache
 def all_forms() -> tuple[Form, ...]:
     """The training forms of `facts.txt`, and those of `statements.txt`."""
-    text = resources.files("demo").joinpath("data", "statements.txt").read_text("utf-8")
-    return (*forms(Split.TRAIN), *read_forms(text, "-", "?"))
+    return (*forms(Split.TRAIN), *read_forms("statements.txt", "-", "?"))
 
 
 def draw_place(draw: Draw) -> Place:
@@ -111,7 +117,7 @@ def draw_place(draw: Draw) -> Place:
     stated: list[Stated] = []
     for about, url in zip(subjects, urls, strict=True):
         title = draw.pick(_TITLES).format(about, draw.pick(pool))
-        title = title[0].upper() + title[1:]
+        title = capital(title)
         facts = [draw_stated(draw, about, pool, url, title) for _ in range(_size(draw))]
         facts = [one for one in facts if _is_new(one.core, taken)]
         stated += facts
@@ -135,7 +141,7 @@ def subject(draw: Draw) -> str:
     roll = draw.rng.random()
     if roll < 0.55:
         count = draw.pick((1, 1, 2, 2, 3))
-        return " ".join(draw.pick(_names()) for _ in range(count))
+        return " ".join(_name(draw) for _ in range(count))
     if roll < 0.8:
         return f"{noun(draw)} {noun(draw)}"
     if roll < 0.9:
@@ -159,7 +165,7 @@ def draw_stated(
     if about.lower() not in question.lower() and draw.chance(0.25):
         question = draw.pick(_ABOUT).format(e=about, q=question)
     if not sentence.startswith(("|", "`")):
-        sentence = sentence[0].upper() + sentence[1:]
+        sentence = capital(sentence)
     if draw.chance(0.2):
         question = question[0].lower() + question[1:].rstrip("?.")
     if draw.chance(0.03):
@@ -180,11 +186,11 @@ def _slots(draw: Draw, about: str, pool: Sequence[str]) -> dict[str, str]:
         "a": first,
         "b": second,
         "k": draw.pick(_verbs()),
-        "c": draw.pick(_names()),
-        "d": draw.pick(_DAYS),
+        "c": _name(draw),
+        "d": draw.pick(DAYS),
         "n": str(rng.choice((rng.randint(2, 20), rng.randint(2, 999), rng.randint(1000, 99999)))),
         "o": _option(draw),
-        "p": " ".join(draw.pick(_names()) for _ in range(draw.pick((1, 1, 2)))),
+        "p": " ".join(_name(draw) for _ in range(draw.pick((1, 1, 2)))),
         "t": f"{rng.randint(0, 23):02}:{rng.choice((0, 15, 30, 45)):02}",
         "v": _value(draw),
         "u": f"{draw.pick(_SCHEMES)}://{noun(draw)}/{noun(draw)}",
@@ -193,7 +199,7 @@ def _slots(draw: Draw, about: str, pool: Sequence[str]) -> dict[str, str]:
         "m": f"{rng.randint(1, 28)} {draw.pick(_MONTHS)} {rng.randint(1990, 2030)}",
         "q": f"{rng.randint(2, 600)} {draw.pick(_UNITS)}",
         "r": f"{rng.randint(0, 20)}.{rng.randint(0, 30)}",
-        "s": draw.pick(_names()),
+        "s": _name(draw),
     }
 
 
@@ -210,7 +216,7 @@ def _value(draw: Draw) -> str:
     if roll < 0.65:
         return f"{noun(draw)} {noun(draw)}"
     if roll < 0.8:
-        return draw.pick(_names())
+        return _name(draw)
     if roll < 0.9:
         return str(draw.rng.randint(2, 999))
     return f"{noun(draw)}_{noun(draw)}"
@@ -237,7 +243,7 @@ def _markdown(
 def _heading(draw: Draw, pool: Sequence[str]) -> str:
     text = draw.pick(("{0}", "{0} and {1}", "The {0}", "Using the {0}", "{0}s", "{1}: {0}"))
     text = text.format(*draw.rng.sample(pool, 2))
-    return text[0].upper() + text[1:]
+    return capital(text)
 
 
 def _block(draw: Draw, said: Sequence[str], pool: Sequence[str], urls: Sequence[str]) -> list[str]:
@@ -267,23 +273,17 @@ def _table(draw: Draw, rows: Sequence[str]) -> list[str]:
 
 def noun(draw: Draw) -> str:
     """A noun, mostly one that has a meaning."""
-    return draw.pick(_known_nouns() if draw.chance(0.7) else _nouns())
-
-
-@cache
-def _nouns() -> tuple[str, ...]:
-    return tuple(w for w in nouns(Split.TRAIN) if is_telling(w) and w[-1] != "s")
+    return draw.pick(_known_nouns() if draw.chance(0.7) else telling_nouns(Split.TRAIN))
 
 
 @cache
 def _known_nouns() -> tuple[str, ...]:
     known = lexicon()[0]
-    return tuple(word for word in _nouns() if word in known)
+    return tuple(word for word in telling_nouns(Split.TRAIN) if word in known)
 
 
-@cache
-def _names() -> tuple[str, ...]:
-    return tuple(word for word in names(Split.TRAIN) if is_telling(word))
+def _name(draw: Draw) -> str:
+    return draw.pick(telling_names(Split.TRAIN))
 
 
 @cache

@@ -21,8 +21,8 @@ from demo.skills.browser.pages import (
 )
 from demo.skills.browser.quotes import Quote, holds, ranked, stating
 from demo.skills.browser.site import Session, telling
-from demo.skills.case import Case, Draw, Turn, final, system, thinks, user
-from demo.skills.drills import Exchange, joined
+from demo.skills.case import Case, Draw, Exchange, Turn, final, system, thinks, user
+from demo.skills.drills import joined
 from demo.skills.words import Split
 from harmony.messages import Effort, Message
 from harmony.tools import BROWSER, PYTHON

@@ -93,61 +93,13 @@ _MORE_TOLD = (
     "Do not use it for anything else.",
     "Examples are in the documentation.",
 )
-_VERBS = frozenset(
-    [
-        "get",
-        "set",
-        "find",
-        "search",
-        "create",
-        "add",
-        "delete",
-        "remove",
-        "update",
-        "send",
-        "list",
-        "book",
-        "cancel",
-        "start",
-        "stop",
-        "open",
-        "close",
-        "check",
-        "make",
-        "show",
-        "look",
-        "lookup",
-        "fetch",
-        "calculate",
-        "calc",
-        "compute",
-        "order",
-        "reserve",
-        "change",
-        "edit",
-        "new",
-        "current",
-        "control",
-        "status",
-        "info",
-        "data",
-        "read",
-        "write",
-        "turn",
-        "switch",
-        "manage",
-        "schedule",
-        "ask",
-        "for",
-        "the",
-        "all",
-        "item",
-        "items",
-        "name",
-        "one",
-        "now",
-    ]
-)
+_VERBS = frozenset((
+    "get", "set", "find", "search", "create", "add", "delete", "remove", "update", "send", "list",
+    "book", "cancel", "start", "stop", "open", "close", "check", "make", "show", "look", "lookup",
+    "fetch", "calculate", "calc", "compute", "order", "reserve", "change", "edit", "new", "current",
+    "control", "status", "info", "data", "read", "write", "turn", "switch", "manage", "schedule",
+    "ask", "for", "the", "all", "item", "items", "name", "one", "now",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +109,6 @@ class Declared:
     kind: Kind
     tool: FunctionTool
     fields: tuple[tuple[Parameter, Field], ...]
-
-
-def kinds(split: Split) -> tuple[Kind, ...]:
-    """The kinds that cases of a split may use."""
-    return catalogue.TRAINING if split is Split.TRAIN else catalogue.UNSEEN
 
 
 def subjects(kind: Kind) -> frozenset[str]:
@@ -204,7 +151,7 @@ def family(draw: Draw, count: int) -> list[Declared]:
 def _with_invented(draw: Draw) -> Iterator[Kind]:
     """Kinds without an end, some or all of them invented."""
     share = draw.pick((0.3, 0.6, 1.0))
-    known = kinds(draw.split)
+    known = catalogue.FUNCTIONS[draw.split]
     while True:
         if draw.chance(_LINKED):
             yield linked.linked(draw)
@@ -260,7 +207,7 @@ def _shuffled(draw: Draw) -> list[Kind]:
         weight = _POPULAR_WEIGHT if kind.names[0] in catalogue.POPULAR else 1
         return -math.pow(draw.rng.random(), 1 / weight)
 
-    return sorted(kinds(draw.split), key=place)
+    return sorted(catalogue.FUNCTIONS[draw.split], key=place)
 
 
 def declare(draw: Draw, kind: Kind) -> Declared:
@@ -382,4 +329,4 @@ def _flat(draw: Draw) -> Kind:
         kind = invented.invented(draw)
         if kind.flat:
             return kind
-    return draw.pick([kind for kind in kinds(draw.split) if kind.flat])
+    return draw.pick([kind for kind in catalogue.FUNCTIONS[draw.split] if kind.flat])

@@ -11,6 +11,7 @@ from functools import cache
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
 from demo.skills.catalogue.files import blocks, read
+from demo.skills.phrases import capital
 
 _STATEMENTS = (
     "{subject} {did}",
@@ -76,4 +77,4 @@ def _made(draw: Draw, form: str) -> str:
         return spans.word(draw) if match[1] == "word" else draw.pick(parts()[match[1]])
 
     made = re.sub(r"\{(\w+)\}", part, form)
-    return made[0].upper() + made[1:] if draw.chance(_CAPITAL) else made
+    return capital(made) if draw.chance(_CAPITAL) else made

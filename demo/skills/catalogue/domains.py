@@ -7,8 +7,8 @@ A line `song (title): a song title` begins a domain; the lines below it hold its
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
+from demo.skills.catalogue.files import lines
 from demo.skills.words import Split, split_of
 
 _HEAD = re.compile(r"([a-z_]+)(?: \((text|title)\))?: ")
@@ -29,11 +29,10 @@ class Domain:
 @cache
 def domains() -> dict[str, Domain]:
     """All domains by their names."""
-    text = resources.files("demo").joinpath("data", "values.txt").read_text("utf-8")
     heads: dict[str, str] = {}
     found: dict[str, list[str]] = {}
     name = ""
-    for line in text.splitlines():
+    for line in lines("values.txt"):
         if head := _HEAD.match(line):
             name = head[1]
             heads[name], found[name] = head[2] or "word", []

@@ -1,4 +1,4 @@
-"""The text files in `demo/data` that consist of blocks with an empty line between them."""
+"""The text files in `demo/data`: their lines, or their blocks with an empty line between them."""
 
 import re
 from importlib import resources
@@ -15,7 +15,12 @@ def read(name: str) -> str:
     return resources.files("demo").joinpath("data", name).read_text("utf-8")
 
 
+def lines(name: str) -> list[str]:
+    """The lines of a file in `demo/data` that are neither empty nor comments."""
+    return [line for line in read(name).splitlines() if line and not line.startswith("#")]
+
+
 def blocks(text: str) -> list[list[str]]:
     """The lines of each block, without lines that begin with `#`."""
-    lines = [line.strip() for line in text.splitlines() if not line.startswith("#")]
-    return [block.splitlines() for block in re.split(r"\n{2,}", "\n".join(lines).strip())]
+    kept = [line.strip() for line in text.splitlines() if not line.startswith("#")]
+    return [block.splitlines() for block in re.split(r"\n{2,}", "\n".join(kept).strip())]

@@ -12,8 +12,15 @@ from functools import cache
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
 from demo.skills.catalogue.files import blocks, read, read_folder
-from demo.skills.catalogue.kinds import PLACEHOLDER, Kind, Parameter, Request, parse_parameter
-from demo.skills.catalogue.kinds import request as parse_request
+from demo.skills.catalogue.kinds import (
+    PLACEHOLDER,
+    Kind,
+    Parameter,
+    Request,
+    parse_parameter,
+    parse_request,
+)
+from demo.skills.phrases import capital
 from demo.skills.words import Split, aligned, nouns
 
 _REQUESTS = 6
@@ -346,7 +353,7 @@ def _with_mention(draw: Draw, text: str, mention: str) -> str:
     if "..." in mention:
         before = mention.replace(" ...", "")
         start = before + ("" if before[-1] in ".:,;" else ",")
-        return f"{start} {text[0].upper() + text[1:] if start[-1] == '.' else text}"
+        return f"{start} {capital(text) if start[-1] == '.' else text}"
     if not _CLAUSE.match(mention):
         return text + draw.pick((" ", " ", " ", ", ")) + mention
     roll = draw.rng.random()
@@ -355,8 +362,8 @@ def _with_mention(draw: Draw, text: str, mention: str) -> str:
     if roll < 0.15:
         return f"{mention}, {text}"
     if roll < 0.35:
-        return f"{mention[0].upper() + mention[1:]}. {text[0].upper() + text[1:]}"
+        return f"{capital(mention)}. {capital(text)}"
     if roll < 0.7:
         return f"{text}, {mention}"
-    sentence = mention if mention.startswith("{") else mention[0].upper() + mention[1:]
+    sentence = mention if mention.startswith("{") else capital(mention)
     return f"{text}. {sentence}"

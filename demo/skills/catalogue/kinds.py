@@ -23,27 +23,10 @@ from demo.skills.catalogue.files import blocks
 
 Value = str | int | float | bool
 
-SIMPLE = frozenset(
-    [
-        "place",
-        "person",
-        "text",
-        "word",
-        "title",
-        "name",
-        "int",
-        "number",
-        "bool",
-        "date",
-        "time",
-        "email",
-        "path",
-        "url",
-        "code",
-        "passage",
-        *domains(),
-    ]
-)
+SIMPLE = frozenset((
+    "place", "person", "text", "word", "title", "name", "int", "number", "bool", "date", "time",
+    "email", "path", "url", "code", "passage", *domains(),
+))  # fmt: skip
 """The types of one value, the domains' among them; the others are enums, lists `word[]`,
 rows of numbers `number[][]` and objects `{a:word,b:int}`. A `passage` is quoted in requests."""
 
@@ -123,7 +106,7 @@ def kind(names: str, descriptions: str, parameters: str, *requests: str) -> Kind
         known = {parameter.name: parameter for parameter in parsed}
         if len(known) < len(parsed) or not requests:
             raise ValueError("a parameter is there twice, or there is no request")
-        asked = tuple(request(text, known) for text in requests)
+        asked = tuple(parse_request(text, known) for text in requests)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
     return Kind(tuple(names.split("|")), tuple(descriptions.split("|")), parsed, asked)
@@ -163,7 +146,7 @@ def _choice(text: str) -> tuple[str, str]:
     return value, spoken or value.replace("_", " ")
 
 
-def request(text: str, known: dict[str, Parameter]) -> Request:
+def parse_request(text: str, known: dict[str, Parameter]) -> Request:
     """The request that a text asks with, for the `known` parameters; ValueError for a mistake."""
     language = "en"
     if text[:4] in ("de: ", "fr: ", "es: "):

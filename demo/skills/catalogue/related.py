@@ -15,29 +15,11 @@ from harmony import vocab
 
 _PARTS = frozenset({"noun", "verb", "adj", "adv"})
 _FORMS = frozenset({"plural", "past_tense"})
-_NEVER = frozenset(
-    {
-        "german",
-        "french",
-        "abbreviation",
-        "firstname",
-        "surname",
-        "name",
-        "person",
-        "company_name",
-        "pronoun",
-        "prep",
-        "det",
-        "aux",
-        "conj",
-        "negation",
-        "number_word",
-        "numword",
-        "religion",
-        "gender",
-        "program_code",
-    }
-)
+_NEVER = frozenset((
+    "german", "french", "abbreviation", "firstname", "surname", "name", "person", "company_name",
+    "pronoun", "prep", "det", "aux", "conj", "negation", "number_word", "numword", "religion",
+    "gender", "program_code",
+))  # fmt: skip
 _MOST_OF_A_TAG = 45
 _LEAST_OF_A_TAG = 3
 

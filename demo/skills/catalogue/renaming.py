@@ -72,7 +72,7 @@ def _related(draw: Draw, name: str) -> str:
 @cache
 def _unseen() -> frozenset[str]:
     """The names of the evaluation's functions."""
-    return frozenset(name for kind in catalogue.UNSEEN for name in kind.names)
+    return frozenset(name for kind in catalogue.FUNCTIONS[Split.HELD_OUT] for name in kind.names)
 
 
 @cache

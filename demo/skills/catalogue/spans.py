@@ -8,11 +8,11 @@ that is two tokens after a quote: it has to be spelt.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib import resources
 
 from demo.skills.case import Draw
 from demo.skills.catalogue.domains import values
-from demo.skills.phrases import worded
+from demo.skills.catalogue.files import lines
+from demo.skills.phrases import capital, worded
 from demo.skills.words import Split, names, nouns, script_words, spelt, words
 
 _SPELT = 0.7
@@ -267,7 +267,7 @@ def sentence(draw: Draw) -> str:
     else:
         text = _expanded(draw, worded(draw, draw.pick(_SENTENCES)))
     if draw.chance(0.8):
-        text = text[0].upper() + text[1:]
+        text = capital(text)
     return text + draw.pick(_ENDS) if text[-1].isalnum() else text
 
 
@@ -284,7 +284,7 @@ def foreign(draw: Draw) -> str:
         text = "".join(one + ("\u3001" if draw.chance(0.15) else "") for one in drawn)
         return text.rstrip("\u3001") + draw.pick(("", "", "\u3002", "\uff01", "\uff1f"))
     text = " ".join(one + ("," if draw.chance(0.15) else "") for one in drawn).rstrip(",")
-    text = text[0].upper() + text[1:] if draw.chance(0.7) else text
+    text = capital(text) if draw.chance(0.7) else text
     return text + draw.pick(("", "", ".", "!", "?"))
 
 
@@ -292,10 +292,9 @@ def quoted(draw: Draw, text: str) -> str:
     """The text as a request sets it apart."""
     while True:
         before, after = draw.pick(_QUOTES)
-        lines = "\n" in text
         if after.strip() and after.strip() in text:
             continue
-        if lines and len(before) == 1 and before in "<([" and draw.chance(0.9):
+        if "\n" in text and len(before) == 1 and before in "<([" and draw.chance(0.9):
             continue
         return f"{before}{text}{after}"
 
@@ -337,8 +336,7 @@ def _expanded(draw: Draw, form: str) -> str:
 
 @cache
 def _foreign() -> tuple[str, ...]:
-    text = resources.files("demo").joinpath("data", "foreign.txt").read_text("utf-8")
-    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(lines("foreign.txt"))
 
 
 def person(draw: Draw) -> str:

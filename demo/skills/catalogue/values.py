@@ -11,6 +11,7 @@ from demo.skills.catalogue.domains import domains
 from demo.skills.catalogue.domains import values as named
 from demo.skills.catalogue.kinds import Parameter
 from demo.skills.forms import compact
+from demo.skills.phrases import enumerated
 from demo.skills.words import (
     Split,
     aligned,
@@ -24,80 +25,17 @@ from demo.skills.words import (
 )
 from harmony.tokenizer import encode
 
-PLACES = [
-    "Paris",
-    "Berlin",
-    "Rome",
-    "London",
-    "Madrid",
-    "Tokyo",
-    "Vienna",
-    "Lisbon",
-    "Dublin",
-    "Oslo",
-    "Boston",
-    "Chicago",
-    "Denver",
-    "Miami",
-    "Seattle",
-    "Toronto",
-    "Sydney",
-    "Munich",
-    "Hamburg",
-    "Prague",
-    "Warsaw",
-    "Athens",
-    "Cairo",
-    "Delhi",
-    "Mumbai",
-    "Seoul",
-    "Lima",
-    "Brussels",
-    "Helsinki",
-    "Stockholm",
-    "Copenhagen",
-    "Amsterdam",
-    "Zurich",
-    "Geneva",
-    "Milan",
-    "Naples",
-    "Barcelona",
-    "Porto",
-    "Budapest",
-    "Istanbul",
-    "Dubai",
-    "Bangkok",
-    "Singapore",
-    "Melbourne",
-    "Dallas",
-    "Houston",
-    "Austin",
-    "Atlanta",
-    "Phoenix",
-    "Montreal",
-    "Vancouver",
-    "Glasgow",
-    "Liverpool",
-    "Manchester",
-    "Cologne",
-    "Frankfurt",
-    "Lyon",
-    "Venice",
-    "Florence",
-    "Kyoto",
-]
-_LONG_PLACES = [
-    "New York",
-    "San Francisco",
-    "Los Angeles",
-    "Hong Kong",
-    "Cape Town",
-    "Buenos Aires",
-    "San Diego",
-    "Las Vegas",
-    "Mexico City",
-    "Tel Aviv",
-]
+_PLACES = (
+    "Paris", "Berlin", "Rome", "London", "Madrid", "Tokyo", "Vienna", "Lisbon", "Dublin", "Oslo",
+    "Boston", "Chicago", "Denver", "Miami", "Seattle", "Toronto", "Sydney", "Munich", "Hamburg",
+    "Prague", "Warsaw", "Athens", "Cairo", "Delhi", "Mumbai", "Seoul", "Lima", "Brussels",
+    "Helsinki", "Stockholm", "Copenhagen", "Amsterdam", "Zurich", "Geneva", "Milan", "Naples",
+    "Barcelona", "Porto", "Budapest", "Istanbul", "Dubai", "Bangkok", "Singapore", "Melbourne",
+    "Dallas", "Houston", "Austin", "Atlanta", "Phoenix", "Montreal", "Vancouver", "Glasgow",
+    "Liverpool", "Manchester", "Cologne", "Frankfurt", "Lyon", "Venice", "Florence", "Kyoto",
+    "New York", "San Francisco", "Los Angeles", "Hong Kong", "Cape Town", "Buenos Aires",
+    "San Diego", "Las Vegas", "Mexico City", "Tel Aviv",
+)  # fmt: skip
 _ENDINGS = ("com", "org", "net")
 # After an @ these are one token with it, other words are not.
 _HOSTS = ("example", "gmail", "mail", "email", "yahoo", "hotmail", "qq", "student", "login", "app")
@@ -118,19 +56,9 @@ _CLAUSES = 0.5
 
 _LARGE, _IN_WORDS = 0.08, 0.15
 _NUMBERS = (
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
     "twelve",
-)
+)  # fmt: skip
 _MAXIMA = (1000, 2000, 5000, 9999)
 
 _JSON_TYPES = {"int": "integer", "number": "number", "bool": "boolean", "object": "object"}
@@ -139,7 +67,7 @@ _JSON_TYPES = {"int": "integer", "number": "number", "bool": "boolean", "object"
 @cache
 def places(split: Split) -> tuple[str, ...]:
     """The known places of a split."""
-    return tuple(p for p in (*PLACES, *_LONG_PLACES) if aligned(p) and split_of(p) is split)
+    return tuple(p for p in _PLACES if aligned(p) and split_of(p) is split)
 
 
 def copyable(value: str) -> bool:
@@ -179,9 +107,7 @@ def draw_value(draw: Draw, parameter: Parameter) -> tuple[Any, str]:
 
 def _several(draw: Draw, type_: str) -> tuple[Any, str]:
     drawn = dict(_one(draw, type_)[::-1] for _ in range(draw.pick((1, 2, 2, 2, 3, 3, 4))))
-    texts = list(drawn)
-    text = ", ".join(texts[:-1]) + " and " + texts[-1] if texts[1:] else texts[0]
-    return list(drawn.values()), text
+    return list(drawn.values()), enumerated(list(drawn))
 
 
 def _one(draw: Draw, type_: str) -> tuple[Any, str]:

@@ -6,133 +6,32 @@ from collections.abc import Callable
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
 from demo.skills.catalogue.kinds import PLACEHOLDER
+from demo.skills.phrases import capital
 
 _QUESTION = re.compile(
     r"(what|how|is|are|am|was|will|where|when|who|which|can|do|does|did|could|should|has|have|why"
     r"|would|shall|any chance)\b",
     re.IGNORECASE,
 )
-_COMMANDS = frozenset(
-    [
-        "add",
-        "arrange",
-        "ask",
-        "begin",
-        "block",
-        "book",
-        "bring",
-        "buy",
-        "calculate",
-        "call",
-        "cancel",
-        "change",
-        "charge",
-        "check",
-        "clean",
-        "clear",
-        "close",
-        "convert",
-        "copy",
-        "count",
-        "create",
-        "cut",
-        "decline",
-        "delete",
-        "dim",
-        "download",
-        "draft",
-        "email",
-        "exchange",
-        "fetch",
-        "find",
-        "fly",
-        "forward",
-        "get",
-        "give",
-        "go",
-        "heat",
-        "help",
-        "hold",
-        "invite",
-        "keep",
-        "let",
-        "list",
-        "lock",
-        "look",
-        "lower",
-        "make",
-        "mark",
-        "message",
-        "move",
-        "mute",
-        "open",
-        "order",
-        "pay",
-        "pin",
-        "plan",
-        "play",
-        "print",
-        "put",
-        "read",
-        "record",
-        "remind",
-        "remove",
-        "rename",
-        "rent",
-        "reply",
-        "report",
-        "reserve",
-        "run",
-        "save",
-        "schedule",
-        "search",
-        "sell",
-        "send",
-        "set",
-        "share",
-        "shift",
-        "show",
-        "shut",
-        "sign",
-        "snooze",
-        "start",
-        "stop",
-        "subscribe",
-        "switch",
-        "take",
-        "tell",
-        "text",
-        "track",
-        "transfer",
-        "turn",
-        "unlock",
-        "update",
-        "upgrade",
-        "wake",
-        "warm",
-        "warn",
-        "water",
-        "work",
-        "write",
-    ]
-)
+_COMMANDS = frozenset((
+    "add", "arrange", "ask", "begin", "block", "book", "bring", "buy", "calculate", "call",
+    "cancel", "change", "charge", "check", "clean", "clear", "close", "convert", "copy", "count",
+    "create", "cut", "decline", "delete", "dim", "download", "draft", "email", "exchange", "fetch",
+    "find", "fly", "forward", "get", "give", "go", "heat", "help", "hold", "invite", "keep", "let",
+    "list", "lock", "look", "lower", "make", "mark", "message", "move", "mute", "open", "order",
+    "pay", "pin", "plan", "play", "print", "put", "read", "record", "remind", "remove", "rename",
+    "rent", "reply", "report", "reserve", "run", "save", "schedule", "search", "sell", "send",
+    "set", "share", "shift", "show", "shut", "sign", "snooze", "start", "stop", "subscribe",
+    "switch", "take", "tell", "text", "track", "transfer", "turn", "unlock", "update", "upgrade",
+    "wake", "warm", "warn", "water", "work", "write",
+))  # fmt: skip
 _BEFORE = ("please", "can you", "could you", "I want you to", "would you", "I'd like you to")
 _AFTER = (" please", ", please", ", thanks", ", thank you", " now", " for me")
 _GREETINGS = ("Hi", "Hello", "Hey", "Good morning", "Hi there", "Good evening")
 _STATES = (
-    "at work",
-    "at home",
-    "in the car",
-    "on the train",
-    "in a meeting",
-    "on my way home",
-    "with friends",
-    "in a hurry",
-    "a bit tired",
-    "alone today",
-    "still in bed",
-    "out with the dog",
-)
+    "at work", "at home", "in the car", "on the train", "in a meeting", "on my way home",
+    "with friends", "in a hurry", "a bit tired", "alone today", "still in bed", "out with the dog",
+)  # fmt: skip
 _UNTIL = ("", "", " until six", " right now", " all day", " until noon", " at the moment", " again")
 _REMARKS = (
     "It's been a long day.",
@@ -178,7 +77,7 @@ def as_written(draw: Draw, request: str, language: str = "en") -> str:
     if _open_end(text):
         text += draw.pick(("?", "?", "")) if question else draw.pick(("", "", ".", ".", "!"))
     if not text.startswith("{") and draw.chance(0.75):
-        text = text[0].upper() + text[1:]
+        text = capital(text)
     if language == "en" and draw.chance(0.15):
         text = f"{_opening(draw)} {text}"
     if language == "en" and text[-1] in ".!?" and draw.chance(0.06):
@@ -298,7 +197,7 @@ def chatty(draw: Draw, template: str, language: str) -> str:
     text = template
     if draw.chance(_CHATTY):
         text = f"{draw.pick(_BEFORE_ALL[language])} {text}"
-        text = text if draw.chance(0.5) else text[0].upper() + text[1:]
+        text = text if draw.chance(0.5) else capital(text)
     if draw.chance(_CHATTY / 2):
         text = f"{text.rstrip('.!?')}, {draw.pick(_AFTER_ALL[language])}"
     if language == "en" and draw.chance(_ASIDE):

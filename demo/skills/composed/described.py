@@ -7,6 +7,7 @@ from demo.skills.case import Draw
 from demo.skills.catalogue.kinds import Kind, Request
 from demo.skills.composed.quantities import quantity
 from demo.skills.composed.traits import Subject, Trait, subjects
+from demo.skills.phrases import capital, enumerated
 from demo.skills.words import names, nouns
 
 _COUNTS = ((1, 10), (2, 30), (3, 30), (4, 17), (5, 9), (6, 4))
@@ -92,19 +93,9 @@ def _called(draw: Draw, subject: Subject, named: bool) -> str:
                       f"a {noun} called {name}"))  # fmt: skip
 
 
-def capital(text: str) -> str:
-    """The text with a capital in front, unless a placeholder stands there."""
-    return text[:1].upper() + text[1:]
-
-
 def small(text: str) -> str:
     """The text with a small letter in front, but for the word I."""
     return text if text.startswith("I ") else text[:1].lower() + text[1:]
-
-
-def joined(parts: Sequence[str]) -> str:
-    """The parts as a list in words."""
-    return ", ".join(parts[:-1]) + " and " + parts[-1] if parts[1:] else parts[0]
 
 
 def _told(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> str:
@@ -115,7 +106,7 @@ def _told(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> str:
     groups = [traits[at : at + size] for at in range(0, len(traits), size)]
     who, texts = name, []
     for group in groups:
-        clauses = joined([trait.verb(draw) for trait in group])
+        clauses = enumerated([trait.verb(draw) for trait in group])
         texts.append(_framed(draw, f"{who} {clauses}"))
         who = pronoun
     return " ".join(texts)
@@ -156,7 +147,7 @@ def _reversed(draw: Draw, name: str, pronoun: str, traits: Sequence[Trait]) -> s
     if not traits:
         return _presented(draw, name, pronoun, traits)
     parts = [trait.adjunct(draw) for trait in traits]
-    text = draw.pick((", ".join(parts), joined(parts)))
+    text = draw.pick((", ".join(parts), enumerated(parts)))
     form = draw.pick(_REVERSED)
     return capital(form.replace("{traits}", text).replace("{name}", name.rstrip(",")))
 

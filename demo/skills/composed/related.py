@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 
 from demo.skills.case import Draw
+from demo.skills.catalogue.files import lines
 from demo.skills.catalogue.kinds import Kind, Parameter, Request
-from demo.skills.composed.described import capital
 from demo.skills.composed.traits import Trait, parameter, subjects
+from demo.skills.phrases import capital
 from demo.skills.words import names
 
 _MANY = 0.35
@@ -42,9 +42,9 @@ class Relation:
 @cache
 def relations() -> tuple[Relation, ...]:
     """All relations, read from `demo/data/relations.txt`."""
-    text = resources.files("demo").joinpath("data", "relations.txt").read_text("utf-8")
-    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
-    return tuple(_relation(*(part.strip() for part in line.split(" | "))) for line in lines)
+    return tuple(
+        _relation(*(part.strip() for part in line.split(" | "))) for line in lines("relations.txt")
+    )
 
 
 def _relation(

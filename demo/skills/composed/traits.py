@@ -1,12 +1,12 @@
 """What can be said of the subjects of composed records, read from `demo/data/traits.txt`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 
 from demo.skills.case import Draw
+from demo.skills.catalogue.files import blocks, read
 from demo.skills.catalogue.kinds import Parameter
 
 _TRUTH = re.compile(r"\{([^{}|]+)\|([^{}]+)\}")
@@ -67,25 +67,24 @@ class Subject:
 @cache
 def subjects() -> Mapping[str, Subject]:
     """All subjects by their labels."""
-    text = resources.files("demo").joinpath("data", "traits.txt").read_text("utf-8")
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
-    return {subject.label: subject for subject in _parse("\n".join(lines))}
+    groups: list[list[list[str]]] = []
+    for block in blocks(read("traits.txt")):
+        if block[0].startswith("["):
+            groups.append([])
+        groups[-1].append(block)
+    return {subject.label: subject for subject in (_subject(*group) for group in groups)}
 
 
-def _parse(text: str) -> Iterator[Subject]:
-    for part in re.split(r"^(?=\[)", text.strip(), flags=re.MULTILINE):
-        if not part.strip():
-            continue
-        head, *blocks = re.split(r"\n{2,}", part.strip())
-        first, nouns, pronouns = head.splitlines()
-        label, names = first[1:].split("] ")
-        yield Subject(
-            label,
-            parameter(names),
-            tuple(nouns.split()[1:]),
-            tuple(pronouns.split()[1:]),
-            tuple(_trait(*block.splitlines()) for block in blocks),
-        )
+def _subject(head: Sequence[str], *traits: Sequence[str]) -> Subject:
+    first, nouns, pronouns = head
+    label, names = first[1:].split("] ")
+    return Subject(
+        label,
+        parameter(names),
+        tuple(nouns.split()[1:]),
+        tuple(pronouns.split()[1:]),
+        tuple(_trait(*block) for block in traits),
+    )
 
 
 def _trait(names: str, verbs: str, adjuncts: str) -> Trait:
@@ -97,7 +96,7 @@ def _trait(names: str, verbs: str, adjuncts: str) -> Trait:
 def _ways(mark: str, line: str) -> tuple[str, ...]:
     if not line.startswith(f"{mark} "):
         raise ValueError(f"not a line of {mark}: {line}")
-    return tuple(way.strip() for way in re.split(r" \| ", line[2:]))
+    return tuple(way.strip() for way in line[2:].split(" | "))
 
 
 def parameter(text: str) -> Parameter:

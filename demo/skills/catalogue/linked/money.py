@@ -1,10 +1,10 @@
 """Amounts in one currency that are wanted in another."""
 
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from demo.skills.case import Draw
+from demo.skills.catalogue.files import lines
 from demo.skills.catalogue.kinds import Kind, Parameter
 from demo.skills.catalogue.linked.making import POLITE, Made, kind_of, names_of
 from demo.skills.phrases import worded
@@ -14,9 +14,8 @@ from demo.skills.words import Split, names
 @cache
 def _currencies() -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """Codes, signs and words of currencies, read from `demo/data/currencies.txt`."""
-    text = resources.files("demo").joinpath("data", "currencies.txt").read_text("utf-8")
-    lines = (line.split(" ", 2) for line in text.splitlines() if not line.startswith("#"))
-    return tuple((code, sign, tuple(said.split("|"))) for code, sign, said in lines)
+    parts = (line.split(" ", 2) for line in lines("currencies.txt"))
+    return tuple((code, sign, tuple(said.split("|"))) for code, sign, said in parts)
 
 
 _EXCHANGES = (

@@ -139,6 +139,3 @@ def plot(draw: Draw) -> Kind:
         return Made(text, given)
 
     return kind_of(draw, _VERBS, _THINGS, parameters, make)
-
-
-# A text and its languages.

@@ -77,6 +77,3 @@ def roles(draw: Draw) -> Kind:
         "replace|substitute|rename|change|edit" if becomes else "move|send|shift|carry|plan|bring"
     )
     return kind_of(draw, verbs, tuple(thing_name(draw) for _ in range(3)), parameters, make)
-
-
-# Numbers with what belongs to them.

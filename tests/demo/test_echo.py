@@ -1,16 +1,12 @@
-"""Wishes to hear an answer again: what is repeated, and that no wording is the evaluation's."""
+"""Echoes: what is said again, as often as it should be, and that no wording is the evaluation's."""
 
 import re
-from random import Random
 
-from demo.skills import drills, recall, repeats
-from demo.skills.case import Case, Draw
+from demo.skills import drills, echo, recall
+from demo.skills.case import Case
 from demo.skills.words import Split
-from harmony.messages import Effort, Role
-
-
-def drawn(index: int) -> Draw:
-    return Draw(Random(f"repeats/{index}"), Split.TRAIN, Effort.LOW)
+from harmony.messages import Role
+from tests.demo.drawing import drawn
 
 
 def answers(case: Case) -> list[str]:
@@ -20,6 +16,24 @@ def answers(case: Case) -> list[str]:
 def asked(case: Case) -> list[str]:
     messages = (case.history[-1], *(m for turn in case.turns for m in turn.results))
     return [str(m.content) for m in messages if m.author.role is Role.USER]
+
+
+def test_what_is_said_again_is_the_last_answer_or_a_part_of_it() -> None:
+    whole = 0
+    for index in range(200):
+        case = echo.repeating(drawn(index))
+        said, (again,) = str(case.history[-2].content), answers(case)
+        assert again in said
+        whole += again == said
+    assert 40 < whole < 160
+
+
+def test_an_echo_has_the_words_as_often_as_the_request() -> None:
+    for index in range(200):
+        case = echo.case(drawn(index))
+        (request,), (said,) = asked(case), answers(case)
+        if not said.startswith("1") and len(case.history) == 2:
+            assert said.rstrip(".") in request
 
 
 def test_only_what_was_said_is_repeated() -> None:
@@ -37,11 +51,13 @@ def test_an_answer_in_a_loop_is_said_once() -> None:
 
 
 def test_the_only_number_of_an_answer_may_be_asked_for() -> None:
-    exchanges = [repeats.repeated(drawn(index), "It is 42.")[1] for index in range(50)]
+    exchanges = [echo.repeated(drawn(index), "It is 42.")[1] for index in range(50)]
     assert {str(turns[0].messages[-1].content) for turns in exchanges} == {"It is 42.", "42"}
 
 
 def test_wordings_are_none_of_the_evaluation() -> None:
+    for wordings in (echo._REPEAT, echo._REPEAT_PART):
+        assert not {*wordings[Split.TRAIN]} & {*wordings[Split.HELD_OUT]}
     held_out = ("can you repeat that", "say it again", "repeat only the", "give me only the")
     for index in range(300):
         for text in asked(drills.hearing(drawn(index))):
