@@ -74,6 +74,7 @@ from server.tools.mcp.approvals import Approvals
 from server.tools.python.containers import ContainerLimits, ContainerService
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
+from server.tools.python.tool import NAME as PYTHON
 from server.tools.registry import ToolSetup
 from server.tools.toolbox import Toolbox
 
@@ -202,6 +203,9 @@ def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibra
 def _containers(
     settings: Settings, store: Store, library: FileLibrary, sandbox: PythonSandbox | None
 ) -> ContainerService:
+    names = settings.hosted_tool_names
+    if names is not None and PYTHON not in names:
+        sandbox = None  # nothing starts it
     limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
     return ContainerService(store.containers, library, sandbox, limits)
 

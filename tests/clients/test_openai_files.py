@@ -74,7 +74,7 @@ def test_with_a_store_in_memory_nothing_is_left(
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         client.files.create(file=("x.csv", b"1,2"), purpose="user_data")
         assert len(list(tmp_path.glob("gpt-oss-files-*/file-*"))) == 1
-        with pytest.raises(APIStatusError, match="has not been started"):
+        with pytest.raises(APIStatusError, match="is turned off"):
             client.containers.create(name="x")
     process.send_signal(signal.SIGINT)
     process.wait()

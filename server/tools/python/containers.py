@@ -62,7 +62,7 @@ class ContainerLimits:
 class ContainerService:
     """The containers of all owners.
 
-    sandbox: None where the server has none; then `problem` says so. now: Unix seconds. Methods
+    sandbox: None where the tool is off; then `problem` says so. now: Unix seconds. Methods
     that use the store raise StoreUnavailable; those that use the sandbox raise InvalidRequest
     where there is none, and Unavailable where it fails.
     """
@@ -98,7 +98,7 @@ class ContainerService:
     def problem(self) -> str | None:
         """Why no container can be used on this server; None if they can. Known after `start`."""
         if self._sandbox is None:
-            return "this server has no sandbox for Python"
+            return "it is turned off (--hosted-tools)"
         return self._sandbox.problem
 
     @property
