@@ -80,7 +80,14 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     named, echo = _tool(value, kind, _names(tools), param)
     if named:
         return ToolChoice("required", named, echo)
-    raise invalid(f"{param}.type", f"'{shortened(kind)}' is not a tool that this server can call")
+    problem = f"'{shortened(kind)}' is not a tool that this server can call"
+    if shortened(kind) not in tools.unserved_kinds:
+        problem = _not_there(kind)
+    raise invalid(f"{param}.type", problem)
+
+
+def _not_there(kind: str) -> str:
+    return f"the request has no tool of type '{shortened(kind)}'"
 
 
 def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
@@ -101,8 +108,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
             allowed |= named
             echoes.append(echo)
         elif shortened(kind) not in tools.unserved_kinds:
-            problem = f"the request has no tool of type '{shortened(kind)}'"
-            raise invalid(f"{where}.type", problem)
+            raise invalid(f"{where}.type", _not_there(kind))
     if mode == "required" and not allowed:
         raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
     return ToolChoice(

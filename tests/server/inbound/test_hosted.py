@@ -424,6 +424,18 @@ async def test_an_error_names_the_bad_field_of_a_tool_choice(choice: Any, param:
     assert error.param == param
 
 
+@pytest.mark.parametrize(
+    ("tools", "problem"),
+    [
+        ([CODE], "the request has no tool of type 'web_search'"),
+        ([CODE, SEARCH], "'web_search' is not a tool that this server can call"),
+    ],
+)
+async def test_the_error_says_who_lacks_the_tool_of_a_choice(tools: Any, problem: str) -> None:
+    error = await refused(Calculator(), tools=tools, tool_choice={"type": "web_search"})
+    assert problem in error.message
+
+
 async def test_a_call_cannot_be_required_of_a_server_without_tools() -> None:
     tools: list[Any] = [MCP | {"allowed_tools": []}]
     error = await refused(Servers(), tools=tools, tool_choice="required")
