@@ -62,7 +62,7 @@ SCRIPT = [
     },
     {"prompt_contains": "What is my name?", "completion": reply("Your name is Ada.")},
     {"prompt_contains": "an API key", "completion": reply("With --api-key.")},
-    {"prompt_contains": "a leap year", "completion": reply("It has 366.")},
+    {"prompt_contains": "12 plus 30", "completion": reply("It is 42.")},
     {"prompt_contains": "Hello!", "completion": reply("Welcome!")},
 ]
 GREETED = ["Think.Welcome!ChatCompletionMessage(content='Welcome!'", "reasoning='Think.'"]
@@ -81,7 +81,7 @@ FOR_CURL = {
     CHAT: "Welcome!",
     CLIENTS: "Welcome!",
     QUICKSTART: "Welcome!",
-    REASONING_PAGE: "It has 366.",
+    REASONING_PAGE: "It is 42.",
     RESPONSES: "Welcome!",
     TOOLS: "Much.",
 }
