@@ -21,6 +21,15 @@ INTERRUPTED = 130
 
 MAX_PORT = 65_535
 
+_RENDER = (
+    "Print the prompt of a request as JSON, with `text` and `token_ids`. FILE has the request's"
+    " JSON, in the form of Responses or Chat Completions."
+)
+_PARSE = (
+    "Print the messages of a completion as JSON. FILE has harmony text, or a JSON list of token"
+    " ids: what follows `<|start|>assistant`."
+)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0, 1 if it failed, 2 for an invalid option."""
@@ -183,8 +192,8 @@ def _parser() -> argparse.ArgumentParser:
     _chat_command(commands)
     _playground_command(commands)
     _sandbox_command(commands)
-    _file_command(commands, "render", _render, "request JSON -> the prompt's text and ids")
-    _file_command(commands, "parse", _parse, "token ids (JSON) or harmony text -> messages")
+    _file_command(commands, "render", _render, "show the prompt of a request", _RENDER)
+    _file_command(commands, "parse", _parse, "show the messages of a completion", _PARSE)
     return parser
 
 
@@ -210,7 +219,12 @@ def _help(each: "Option") -> str:
 
 
 def _chat_command(commands: Any) -> None:
-    chat = commands.add_parser("chat", help="talk to a server", description="Talk to a server.")
+    chat = commands.add_parser(
+        "chat",
+        help="talk to a server in a terminal",
+        description="Talk to a server in a terminal: to this one, or to any other"
+        " OpenAI-compatible one.",
+    )
     chat.set_defaults(run=_chat)
     for name, kind, text in (
         ("--base-url", str, f"the API's address (default: {DEFAULT_URL})"),
@@ -218,7 +232,11 @@ def _chat_command(commands: Any) -> None:
         ("--model", str, "a served name (default: the server's first)"),
         ("--effort", str, "reasoning effort: none, low, medium or high"),
         ("--instructions", str, "what the developer message says"),
-        ("--tools", Path, "JSON file with a list of tools; you type their results"),
+        (
+            "--tools",
+            Path,
+            "JSON file with a list in the form of Chat's `tools`; you type their results",
+        ),
     ):
         chat.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
 
@@ -290,8 +308,10 @@ def _sandbox_command(commands: Any) -> None:
         command.add_argument(name, type=kind, default=argparse.SUPPRESS, help=text)
 
 
-def _file_command(commands: Any, name: str, run: Callable[[str], None], text: str) -> None:
-    command = commands.add_parser(name, help=text, description=f"{name.capitalize()}: {text}.")
+def _file_command(
+    commands: Any, name: str, run: Callable[[str], None], text: str, description: str
+) -> None:
+    command = commands.add_parser(name, help=text, description=description)
     command.set_defaults(run=run)
     command.add_argument("file", metavar="FILE", help="a file, or - for standard input")
 
