@@ -194,7 +194,9 @@ async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_el
             more = {"input": "four", "previous_response_id": response["id"]}
             answer = await app.post("/v1/responses", more)
             assert answer.status_code == 400
-            assert answer.json()["error"]["code"] == "previous_response_not_found"
+            error = answer.json()["error"]
+            assert error["code"] == "previous_response_not_found"
+            assert ("only the WebSocket" in error["message"]) == (response != first)
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
     assert shown.json() == third
     assert [item["content"][0]["text"] for item in listed.json()["data"]] == ["three"]
