@@ -31,6 +31,10 @@ _NOT_VALUES = frozenset((
 ))  # fmt: skip
 
 
+_APART = frozenset(("adv", "conj", "interjection", "prep", "aux"))
+_FOREIGN = frozenset(("french", "german"))
+
+
 class Split(StrEnum):
     """Which words and texts a case may use."""
 
@@ -191,6 +195,14 @@ def text_value(rng: Random, split: Split) -> str:
         value: str = rng.choices(makers, weights)[0](rng, split)
         if aligned(value):
             return value
+
+
+@cache
+def may_stand_apart(word: str) -> bool:
+    """Whether a word may stand before a sentence or a name and be no part of it: Hence, Often."""
+    words, tags = lexicon()
+    mine = {tags[number] for number in words.get(word.lower(), ())}
+    return bool(mine & _APART) and not mine & _FOREIGN
 
 
 def person(rng: Random, split: Split) -> str:

@@ -12,7 +12,7 @@ from demo.skills import catalogue, everyday
 from demo.skills.catalogue.asking import declare, draw_box, draw_request, fill_in, subjects
 from demo.skills.catalogue.kinds import PLACEHOLDER, SIMPLE, Parameter, kind, parse
 from demo.skills.catalogue.values import draw_value
-from demo.skills.words import Split
+from demo.skills.words import Split, may_stand_apart
 from harmony.messages import Channel, Effort
 from harmony.tokenizer import encode
 from tests.demo.drawing import drawn
@@ -85,6 +85,25 @@ def test_values_fit_the_schema_and_stand_in_the_request(split: Split) -> None:
                 # A request's own quotes replace those around a text.
                 held = isinstance(one.value, str) and one.value in one.text
                 assert (one.value if held else one.text) in text
+
+
+def test_no_mark_of_the_evaluation_could_be_a_part_of_the_sentence_before_it() -> None:
+    made = kind("tell", "Tell", "text:sentence", "tell her {text}", "does she know {text}")
+    for index in range(100):
+        draw = drawn(index, Split.HELD_OUT)
+        text, (filled,) = draw_request(draw, declare(draw, made))
+        behind = text.partition(filled.value)[2]
+        assert behind == "" or behind.startswith("\n")
+
+
+def test_no_name_of_two_words_could_be_another_word_and_a_name() -> None:
+    assert may_stand_apart("Hence")
+    assert not may_stand_apart("Anna")
+    draws = (drawn(index, Split.HELD_OUT) for index in range(1500))
+    made = [draw_value(draw, Parameter(("a",), "person"))[0] for draw in draws]
+    names = [name.split() for name in made if " " in name]
+    assert len(names) > 300
+    assert not [first for first, _ in names if may_stand_apart(first)]
 
 
 @pytest.mark.parametrize("type_", sorted(SIMPLE))

@@ -273,7 +273,19 @@ def draw_request(draw: Draw, declared: Declared) -> tuple[str, tuple[Filled, ...
     template = as_written(draw, template, request.language)
     if draw.split is Split.TRAIN:
         template = chatty(draw, template, request.language)
+    else:
+        template = _without_mark(declared.kind, template)
     return fill_in(draw, declared, request, template)
+
+
+def _without_mark(kind: Kind, template: str) -> str:
+    """The template without a mark behind a sentence at its end, which could be the sentence's own.
+
+    What follows has a line of its own.
+    """
+    sentences = "|".join(p.name for p in kind.parameters if p.type == "sentence")
+    text = re.sub(rf"(\{{(?:{sentences})\}})[.!?](?: |$)", r"\1\n", template)
+    return text.removesuffix("\n")
 
 
 def fill_in(

@@ -16,6 +16,7 @@ from demo.skills.words import (
     Split,
     aligned,
     begins_spelt,
+    may_stand_apart,
     names,
     person,
     spelt_alone,
@@ -166,7 +167,7 @@ def _plain_text(draw: Draw, type_: str) -> str:
         case "place":
             return draw.pick(places(draw.split) if draw.chance(0.5) else capital)
         case "person":
-            return person(rng, draw.split)
+            return _person(draw)
         case "word":
             return draw.pick(plain)
         case "title":
@@ -189,6 +190,12 @@ def _plain_text(draw: Draw, type_: str) -> str:
             return f"{draw.pick(plain)}{rng.choice('-_')}{rng.randint(1, 999)}"
         case _:
             return " ".join(draw.pick(plain) for _ in range(rng.choice((1, 2, 2, 3))))
+
+
+def _person(draw: Draw) -> str:
+    """A name, without a first word that could stand before it: who left in `Hence Ada left`?"""
+    first, *last = person(draw.rng, draw.split).split()
+    return last[0] if last and may_stand_apart(first) else " ".join((first, *last))
 
 
 def _made_up(draw: Draw) -> str:
