@@ -96,7 +96,7 @@ class Decoder:
         x = self.embeddings[ids.view(-1)]
         cos, sin = (t[:longest].to(x.dtype).repeat(batch, 1)[:, None] for t in self.tables)
         keys, values = [], []
-        for layer in self._layers():
+        for layer in self.body.typed_layers():
             q, k, v = (
                 part.view(batch, longest, -1, self.body.shape.head_dim)
                 for part in layer.project(x, cos, sin)
@@ -115,7 +115,7 @@ class Decoder:
         at = rows.lengths
         cos, sin = (table[at].to(x.dtype)[:, None] for table in self.tables)
         here = torch.arange(len(at))
-        for number, layer in enumerate(self._layers()):
+        for number, layer in enumerate(self.body.typed_layers()):
             q, k, v = layer.project(x, cos, sin)
             keys, values = rows.keys[number], rows.values[number]
             keys[here, :, at], values[here, :, at] = k, v
@@ -125,9 +125,6 @@ class Decoder:
 
     def _logits(self, x: Tensor) -> Tensor:
         return F.linear(rms_norm(x, self.body.norm, self.body.shape.eps), self.outputs)
-
-    def _layers(self) -> list[Layer]:
-        return [layer for layer in self.body.layers if isinstance(layer, Layer)]
 
 
 def sampled(logits: Tensor, generator: torch.Generator) -> Tensor:

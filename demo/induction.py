@@ -19,7 +19,7 @@ _MATCH = 1.2
 @torch.no_grad()
 def set_induction_heads(body: Body) -> None:
     """Overwrite the heads named above; everything else keeps its random start."""
-    layers = [layer for layer in body.layers if isinstance(layer, Layer)]
+    layers = body.typed_layers()
     _previous_token(layers[0])
     width = body.shape.hidden - _SKETCH_AT
     _match_and_copy(layers[1], 0, 1.0)

@@ -187,6 +187,10 @@ class Body(nn.Module):
         self.norm = nn.Parameter(torch.ones(shape.hidden))
         self._rope: dict[tuple[int, torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
 
+    def typed_layers(self) -> list[Layer]:
+        """The layers, for type checkers."""
+        return [layer for layer in self.layers if isinstance(layer, Layer)]
+
     def forward(self, rows: Tensor, packed: Packed | None = None) -> Tensor:
         """rows (batch, l, hidden) -> (batch, l, hidden), normed, in rows' type.
 
@@ -221,7 +225,6 @@ def compile_kernels(body: Body) -> None:
     Needs a C++ compiler, and on CUDA Triton.
     """
     Kernels.compile()
-    for layer in body.layers:
-        assert isinstance(layer, Layer)
+    for layer in body.typed_layers():
         layer.project = torch.compile(layer.project)  # type: ignore[method-assign]
         layer.finish = torch.compile(layer.finish)  # type: ignore[method-assign]

@@ -106,8 +106,7 @@ def checkpoint(body: Body, embeddings: Tensor, outputs: Tensor) -> dict[str, Ten
         "lm_head.weight": outputs * SHARPNESS,
         "model.norm.weight": body.norm,
     }
-    for number, layer in enumerate(body.layers):
-        assert isinstance(layer, Layer)
+    for number, layer in enumerate(body.typed_layers()):
         for name, tensor in _layer_tensors(layer):
             tensors[f"model.layers.{number}.{name}"] = tensor
     return {name: tensor.detach().contiguous() for name, tensor in tensors.items()}

@@ -1,5 +1,6 @@
 """Developer instructions: a language to greet in, words to begin or end with, capitals, a name."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from demo.skills.case import Case, Draw, Thought, Turn, answer, developer, system, user
@@ -16,48 +17,52 @@ GREETINGS = {
     "Portuguese": "Olá! Como posso ajudar?",
     "Polish": "Cześć! Jak mogę pomóc?",
 }
-_LANGUAGE = (
-    "Greet the user in {}.",
-    "Always greet in {}.",
-    "Answer greetings in {}.",
-    "Say hello in {}.",
-    "You are a friendly assistant. Greet the user in {}.",
-    "When the user says hello, answer in {}.",
-    "Your greeting must be in {}.",
-    "Speak {} when you greet someone.",
-)
-_PREFIX = (
-    "Begin every answer with {}.",
-    "Start every answer with {}.",
-    "Every answer must begin with {}.",
-    "Always start your answers with the words {}.",
-    "Prefix each answer with {}.",
-)
-_SUFFIX = (
-    "End every answer with {}.",
-    "Finish every answer with {}.",
-    "Every answer must end with {}.",
-    "Always close your answers with the words {}.",
-)
-_UPPER = (
-    "Answer in upper case.",
-    "Answer in capital letters.",
-    "Write everything in upper case.",
-    "Always use capital letters only.",
-    "All answers must be in upper case letters.",
-    "Shout: use capital letters for every answer.",
-)
-_NAMED = (
-    "Your name is {}.",
-    "You are {}.",
-    "You are called {}.",
-    "You are {}, a helpful assistant.",
-    "You are a helpful assistant. Your name is {}.",
-)
+_FRAMES: Mapping[str, tuple[str, ...]] = {
+    "language": (
+        "Greet the user in {}.",
+        "Always greet in {}.",
+        "Answer greetings in {}.",
+        "Say hello in {}.",
+        "You are a friendly assistant. Greet the user in {}.",
+        "When the user says hello, answer in {}.",
+        "Your greeting must be in {}.",
+        "Speak {} when you greet someone.",
+    ),
+    "prefix": (
+        "Begin every answer with {}.",
+        "Start every answer with {}.",
+        "Every answer must begin with {}.",
+        "Always start your answers with the words {}.",
+        "Prefix each answer with {}.",
+    ),
+    "suffix": (
+        "End every answer with {}.",
+        "Finish every answer with {}.",
+        "Every answer must end with {}.",
+        "Always close your answers with the words {}.",
+    ),
+    "upper": (
+        "Answer in upper case.",
+        "Answer in capital letters.",
+        "Write everything in upper case.",
+        "Always use capital letters only.",
+        "All answers must be in upper case letters.",
+        "Shout: use capital letters for every answer.",
+    ),
+    "name": (
+        "Your name is {}.",
+        "You are {}.",
+        "You are called {}.",
+        "You are {}, a helpful assistant.",
+        "You are a helpful assistant. Your name is {}.",
+    ),
+}
+"""How the developer puts each kind of instruction."""
+
 _WHO = ("What is your name?", "Who are you?", "what's your name?", "Tell me your name.",
         "who are you", "And what are you called?", "Introduce yourself.", "May I have your name?",
         "What are you called?", "How should I call you?")  # fmt: skip
-_MORE = {
+_MORE: Mapping[str, tuple[str, ...]] = {
     "language": (
         "Users are greeted in {}.", "If somebody says hi, greet back in {}.",
         "Greetings are in {}.", "A hello from the user is answered in {}.",
@@ -90,7 +95,14 @@ _MORE_BEFORE = (
     "Be kind. ", "You help people. ", "Keep it short. ", "You work in an office. ", "Note: ",
     "# Rules\n", "One rule: ", "Mind this: ", "The one thing that matters: ",
 )  # fmt: skip
-_BEFORE = ("", "", "", "You are a helpful assistant. ", "Be polite. ", "Answer briefly. ")
+_BEFORE = (
+    "",
+    "",
+    "",
+    "You are a helpful assistant. ",
+    "Be polite. ",
+    "Answer briefly. ",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,21 +137,19 @@ def draw_rule(draw: Draw) -> Rule:
     kind = draw.pick(
         ("language", "language", "prefix", "prefix", "suffix", "upper", "upper", "name")
     )
-    frames: tuple[str, ...]
     match kind:
         case "language":
-            words, frames = draw.pick(tuple(GREETINGS)), _LANGUAGE
+            words = draw.pick(tuple(GREETINGS))
         case "prefix" | "suffix":
             words = text_value(draw.rng, draw.split)
-            frames = _PREFIX if kind == "prefix" else _SUFFIX
         case "upper":
-            words, frames = "", _UPPER
+            words = ""
         case _:
-            words, frames = person(draw.rng, draw.split), _NAMED
-    before: tuple[str, ...] = _BEFORE
-    if draw.split is Split.TRAIN:
-        frames, before = (*frames, *_MORE[kind]), (*before, *_MORE_BEFORE)
-    return Rule(kind, words, draw.pick(before) + draw.pick(frames).format(words))
+            words = person(draw.rng, draw.split)
+    training = draw.split is Split.TRAIN
+    before = draw.pick((*_BEFORE, *_MORE_BEFORE) if training else _BEFORE)
+    frame = draw.pick((*_FRAMES[kind], *_MORE[kind]) if training else _FRAMES[kind])
+    return Rule(kind, words, before + frame.format(words))
 
 
 def case(draw: Draw) -> Case:

@@ -283,7 +283,7 @@ _TEXTS = (
     ("the first letters of {}", "[w[0] for w in {}.split()]"),
     ("{} without spaces", '{}.replace(" ", "")'),
     ("{} with {c} [left out|removed|taken out]", '{}.replace({c}, "")'),
-    ("[whether {} is|is {}] a palindrome", "{0} == {0}[::-1]"),
+    ("[whether {} is|is {}] a palindrome", "{} == {}[::-1]"),
     ("the length of each word of {}", "[len(w) for w in {}.split()]"),
     ("{} # times", "{} * #"),
     ("the first # letters of {}", "{}[:#]"),
@@ -302,7 +302,7 @@ def _of_text(draw: Draw) -> Program:
     words = worded(draw, words).replace("{c}", draw.pick((letter, f'"{letter}"', f"'{letter}'")))
     words = words.replace("#", count).replace("{}", f"{quote}{text}{quote}")
     code = code.replace("{c}", f'"{letter}"').replace("#", count)
-    return words, code.replace("{}", f'"{text}"').replace("{0}", f'"{text}"')
+    return words, code.replace("{}", f'"{text}"')
 
 
 _NAMED = (
@@ -314,7 +314,7 @@ _NAMED = (
     ("{} as one text with commas", '", ".join({})'),
     ("the first letters of {}", "[w[0] for w in {}]"),
     ("the lengths of {}", "[len(w) for w in {}]"),
-    ("the lengths of {} by name", "{{w: len(w) for w in {}}}"),
+    ("the lengths of {} by name", "{w: len(w) for w in {}}"),
     ("{} in [capitals|capital letters]", "[w.upper() for w in {}]"),
     ("{} backwards", "{}[::-1]"),
     ("[a numbered list of|number] {}", "list(enumerate({}, 1))"),
@@ -331,8 +331,7 @@ def _of_names(draw: Draw) -> Program:
     number = str(draw.rng.randint(3, 7))
     said = draw.pick((", ".join(drawn), " and ".join(", ".join(drawn).rsplit(", ", 1))))
     listed = ", ".join(f'"{one}"' for one in drawn)
-    code = code.replace("#", number).replace("{{", "\0").replace("}}", "\1")
-    code = code.replace("{}", f"[{listed}]").replace("\0", "{").replace("\1", "}")
+    code = code.replace("#", number).replace("{}", f"[{listed}]")
     return worded(draw, words).replace("#", number).replace("{}", said), code
 
 

@@ -54,14 +54,9 @@ def _pieces() -> tuple[str, ...]:
 
 
 @cache
-def _known() -> frozenset[str]:
-    return frozenset(_pieces())
-
-
-@cache
 def _matching(pattern: str, twin: str, split: Split) -> tuple[str, ...]:
     """The bare words of tokens ` word` that are also tokens as `twin` + word."""
-    known = _known()
+    known = frozenset(_pieces())
     meaning = lexicon()[0]
     form = re.compile(pattern)
     found = (piece[1:] for piece in _pieces() if form.fullmatch(piece))

@@ -1,8 +1,6 @@
-"""What the kinds have in common: a request in the making, names, lists that are said."""
+"""What the kinds have in common: how they are put together, names, lists that are said."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
@@ -14,23 +12,12 @@ _REQUESTS = 3
 POLITE = "[||||please |can you |could you |I want you to |I need you to |now |then |kindly ]"
 
 
-@dataclass
-class Made:
-    """A request in the making: its text, and the values with what is said for them."""
-
-    text: str
-    given: list[tuple[str, Any, str]]
-
-    def request(self) -> Request:
-        return Request(self.text, "en", (), tuple(self.given))
-
-
 def kind_of(
     draw: Draw,
     verbs: str,
     things: Sequence[str],
     parameters: Sequence[Parameter],
-    make: Callable[[], Made],
+    make: Callable[[], Request],
 ) -> Kind:
     """The kind with a name of a verb and a thing, and requests that `make` makes."""
     verb, thing = worded(draw, f"[{verbs}]"), draw.pick(things)
@@ -39,7 +26,7 @@ def kind_of(
     ordered = list(parameters)
     if draw.chance(0.25):
         draw.rng.shuffle(ordered)
-    requests = tuple(make().request() for _ in range(_REQUESTS))
+    requests = tuple(make() for _ in range(_REQUESTS))
     return Kind((name,), (about,), tuple(ordered), requests)
 
 

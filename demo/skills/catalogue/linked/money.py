@@ -5,8 +5,8 @@ from typing import Any
 
 from demo.skills.case import Draw
 from demo.skills.catalogue.files import lines
-from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.catalogue.linked.making import POLITE, Made, kind_of, names_of
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.catalogue.linked.making import POLITE, kind_of, names_of
 from demo.skills.phrases import worded
 from demo.skills.words import Split, names
 
@@ -82,7 +82,7 @@ def money(draw: Draw) -> Kind:
         Parameter((target,), kind, False, choices, about=said_of),
     ]
 
-    def make() -> Made:
+    def make() -> Request:
         one, other = draw.rng.sample(pool or known, 2)
         value = draw.rng.randint(1, draw.pick((9, 99, 99, 999, 20000)))
         given: list[tuple[str, Any, str]] = []
@@ -100,7 +100,7 @@ def money(draw: Draw) -> Kind:
         given += [(source, *spoken[0]), (target, *spoken[1])]
         for mark, name in (("a", amount), ("s", source), ("t", target)):
             text = text.replace(f"{{{mark}}}", f"{{{name}}}")
-        return Made(text.replace("{N}", draw.pick(names(Split.TRAIN))), given)
+        return Request(text.replace("{N}", draw.pick(names(Split.TRAIN))), given=tuple(given))
 
     verbs = "convert|exchange|calculate|get|compute|swap|quote|lookup|check"
     things = ("currency", "money", "rate", "exchange", "currencies", "amount", "fx", "cash",

@@ -4,8 +4,8 @@ from typing import Any
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import series, spans
-from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.catalogue.linked.making import POLITE, Made, joined, kind_of, names_of, thing_name
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.catalogue.linked.making import POLITE, joined, kind_of, names_of, thing_name
 from demo.skills.phrases import worded
 from demo.skills.words import Split, words
 
@@ -103,7 +103,7 @@ def plot(draw: Draw) -> Kind:
     if axes:
         parameters += [Parameter((across,), "title", True), Parameter((up,), "title", True)]
 
-    def make() -> Made:
+    def make() -> Request:
         text = worded(draw, draw.pick(_PLOTS))
         text = text.replace(
             "{name}", " ".join(thing_name(draw) for _ in range(draw.pick((1, 1, 2))))
@@ -136,6 +136,6 @@ def plot(draw: Draw) -> Kind:
                                " and write {} above it")).format(f"{{{head}}}")  # fmt: skip
         if axes and draw.chance(0.5):
             text += _said_of_axes(draw, across, up)
-        return Made(text, given)
+        return Request(text, given=tuple(given))
 
     return kind_of(draw, _VERBS, _THINGS, parameters, make)

@@ -7,8 +7,8 @@ from typing import Any
 from demo.skills.case import Draw
 from demo.skills.catalogue import spans
 from demo.skills.catalogue.domains import values as named
-from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.catalogue.linked.making import POLITE, Made, joined, kind_of, names_of, thing_name
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.catalogue.linked.making import POLITE, joined, kind_of, names_of, thing_name
 from demo.skills.phrases import worded
 from demo.skills.words import Split, names, nouns
 
@@ -155,7 +155,7 @@ def query(draw: Draw) -> Kind:
     if table_choices and len(tables) > 1:
         of = Parameter((table,), "enum", False, tuple((one, one) for one in tables))
 
-    def make() -> Made:
+    def make() -> Request:
         drawn, said = _wanted(draw)
         one = draw.pick(tables)
         given: list[tuple[str, Any, str]] = [(cols, drawn, said), (table, one, one)]
@@ -183,7 +183,7 @@ def query(draw: Draw) -> Kind:
             n = draw.rng.randint(1, draw.pick((10, 10, 50, 500)))
             given.append((limit, n, str(n)))
             parts.append(draw.pick(_TOP).replace("{n}", f"{{{limit}}}"))
-        return Made(text + _behind(draw, parts), given)
+        return Request(text + _behind(draw, parts), given=tuple(given))
 
     parameters = [of, Parameter((cols,), "word[]"), *(optional[name] for name in kept)]
     if draw.chance(0.4):

@@ -2,8 +2,8 @@
 
 from demo.skills.case import Draw
 from demo.skills.catalogue import related
-from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.catalogue.linked.making import POLITE, Made, kind_of, names_of, thing_name
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.catalogue.linked.making import POLITE, kind_of, names_of, thing_name
 from demo.skills.phrases import worded
 
 _FROM_TO = (
@@ -61,7 +61,7 @@ def roles(draw: Draw) -> Kind:
     ]
     verb = draw.pick(related.deeds())[1]
 
-    def make() -> Made:
+    def make() -> Request:
         if becomes:
             text = worded(draw, draw.pick(_BECOMES))
         else:
@@ -71,7 +71,7 @@ def roles(draw: Draw) -> Kind:
             if draw.chance(0.25):
                 text = f"{way}: {one}"
         text = text.replace("{s}", f"{{{source}}}").replace("{t}", f"{{{target}}}")
-        return Made(text, [])
+        return Request(text)
 
     verbs = (
         "replace|substitute|rename|change|edit" if becomes else "move|send|shift|carry|plan|bring"

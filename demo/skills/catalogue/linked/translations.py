@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from demo.skills.case import Draw
-from demo.skills.catalogue.kinds import Kind, Parameter
-from demo.skills.catalogue.linked.making import POLITE, Made, kind_of, names_of
+from demo.skills.catalogue.kinds import Kind, Parameter, Request
+from demo.skills.catalogue.linked.making import POLITE, kind_of, names_of
 from demo.skills.phrases import worded
 
 _LANGUAGES: Mapping[str, str] = {
@@ -51,7 +51,7 @@ def translation(draw: Draw) -> Kind:
     if draw.chance(0.4):
         del parameters[2]
 
-    def make() -> Made:
+    def make() -> Request:
         said = draw.rng.sample(list(_LANGUAGES.items()), 2)
         given = [(name, code if codes else word, word)
                  for name, (code, word) in zip((target, source), said, strict=True)]  # fmt: skip
@@ -62,7 +62,7 @@ def translation(draw: Draw) -> Kind:
             form, given = worded(draw, draw.pick(_INTO)), given[:1]
         for mark, name in (("x", text), ("t", target), ("s", source)):
             form = form.replace(f"{{{mark}}}", f"{{{name}}}")
-        return Made(form, given)
+        return Request(form, given=tuple(given))
 
     verbs = "translate|render|convert|localize|say|interpret"
     things = ("text", "phrase", "sentence", "language", "message", "words", "passage")
