@@ -99,9 +99,9 @@ def draw_case(
         return _DRILL_OF[chosen](draw)
     if skill is None and draw.chance(DRILLS):
         if chosen is None:
-            return rng.choices(list(_DRILLS), list(_DRILLS.values()))[0](draw)
+            return draw.weighted(_DRILLS)(draw)
         if drill := _DRILL_OF.get(chosen):
             return drill(draw)
     skill = skill or chosen
-    shares = [share for share, _ in SKILLS.values()]
-    return SKILLS[skill or rng.choices(list(SKILLS), shares)[0]][1](draw)
+    shares = {name: share for name, (share, _) in SKILLS.items()}
+    return SKILLS[skill or draw.weighted(shares)][1](draw)

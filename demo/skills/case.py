@@ -1,6 +1,6 @@
 """What a training case is: a prompt's messages, then the turns that the model should sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
@@ -59,6 +59,10 @@ class Draw:
     def pick(self, choices: Sequence[T]) -> T:
         """One of `choices`, evenly."""
         return self.rng.choice(choices)
+
+    def weighted(self, choices: Mapping[T, float]) -> T:
+        """One of `choices`, as often as its weight says."""
+        return self.rng.choices(list(choices), list(choices.values()))[0]
 
     def chance(self, probability: float) -> bool:
         """True with `probability`."""

@@ -28,18 +28,18 @@ _SOME = {Effort.LOW: 5, Effort.MEDIUM: 4, Effort.HIGH: 2}
 
 def drill(draw: Draw) -> Case:
     """A conversation of several exchanges that practise one or a few skills."""
-    makers: tuple[tuple[float, Callable[[Draw], Case]], ...] = (
-        (14, talk),
-        (8, remembering),
-        (5, hearing),
-        (22, calling),
-        (22, chaining),
-        (10, filling),
-        (60, recording),
-        (7, obeying),
-        (9, adding),
-    )
-    return draw.rng.choices([make for _, make in makers], [share for share, _ in makers])[0](draw)
+    makers: dict[Callable[[Draw], Case], float] = {
+        talk: 14,
+        remembering: 8,
+        hearing: 5,
+        calling: 22,
+        chaining: 22,
+        filling: 10,
+        recording: 60,
+        obeying: 7,
+        adding: 9,
+    }
+    return draw.weighted(makers)(draw)
 
 
 def joined(start: Sequence[Message], exchanges: Sequence[Exchange]) -> Case:

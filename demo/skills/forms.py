@@ -19,13 +19,7 @@ _COMMON = (
     "label", "reason", "day", "month", "year", "number", "quantity", "code", "country", "location",
     "priority", "text",
 )  # fmt: skip
-_KINDS: tuple[tuple[str, float], ...] = (
-    ("string", 50),
-    ("integer", 18),
-    ("number", 8),
-    ("boolean", 10),
-    ("enum", 14),
-)
+_KINDS = {"string": 50, "integer": 18, "number": 8, "boolean": 10, "enum": 14}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +73,7 @@ def _any_name(draw: Draw) -> str:
 
 def _draw_field(draw: Draw, taken: Collection[str]) -> Field:
     name = draw_name(draw, taken)
-    kinds, weights = zip(*_KINDS, strict=True)
-    kind = draw.rng.choices(kinds, weights)[0]
+    kind = draw.weighted(_KINDS)
     choices: tuple[str, ...] = ()
     if kind == "enum":
         picked = draw.rng.sample(nouns(draw.split), draw.rng.randint(2, 4))

@@ -57,17 +57,16 @@ def worded_request(draw: Draw, said: str, asks: Sequence[str]) -> str:
 
 def program(draw: Draw) -> tuple[str, str, str]:
     """What is wanted, the code of a cell, and its output."""
-    kinds: tuple[tuple[int, Callable[[Draw], Program]], ...] = (
-        (40, _of_range),
-        (14, _of_numbers),
-        (14, _of_text),
-        (10, _of_names),
-        (12, _of_date),
-        (10, _formula),
-    )
+    kinds: dict[Callable[[Draw], Program], float] = {
+        _of_range: 40,
+        _of_numbers: 14,
+        _of_text: 14,
+        _of_names: 10,
+        _of_date: 12,
+        _formula: 10,
+    }
     while True:
-        make = draw.rng.choices([kind for _, kind in kinds], [share for share, _ in kinds])[0]
-        said, code = make(draw)
+        said, code = draw.weighted(kinds)(draw)
         output = shown(code)
         if output is not None and len(output) <= _LONGEST:
             return worded(draw, said), code, output

@@ -107,14 +107,7 @@ def _questions(draw: Draw, world: World, *, has_docs: bool) -> list[Exchange]:
 def _draw_maker(draw: Draw) -> Maker:
     if draw.chance(_DOCS) and docs.site(draw.split) is not None:
         return _from_docs
-    makers: tuple[tuple[float, Maker], ...] = (
-        (50, _quoting),
-        (24, _opening),
-        (7, _finding),
-        (5, _scrolling),
-        (14, _nothing),
-    )
-    return draw.rng.choices([make for _, make in makers], [share for share, _ in makers])[0]
+    return draw.weighted({_quoting: 50, _opening: 24, _finding: 7, _scrolling: 5, _nothing: 14})
 
 
 def _attempt(draw: Draw, maker: Maker) -> Case | None:

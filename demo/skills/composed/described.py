@@ -10,7 +10,7 @@ from demo.skills.composed.traits import Subject, Trait, subjects
 from demo.skills.phrases import capital, enumerated
 from demo.skills.words import names, nouns
 
-_COUNTS = ((1, 10), (2, 30), (3, 30), (4, 17), (5, 9), (6, 4))
+_COUNTS = {1: 10, 2: 30, 3: 30, 4: 17, 5: 9, 6: 4}
 _MEASURED = frozenset(("thing", "machine", "place", "animal"))
 _OFTEN_MEASURED = 0.35
 _UNNAMED = 0.15
@@ -42,8 +42,7 @@ Style = Callable[[Draw, str, str, Sequence[Trait]], str]
 def kind(draw: Draw, sentences: int) -> Kind:
     """A kind of record about one subject, with as many sentences that hold its values."""
     subject = draw.pick(list(subjects().values())[:-1])
-    counts, weights = zip(*_COUNTS, strict=True)
-    traits = _drawn(draw, subject, draw.rng.choices(counts, weights)[0])
+    traits = _drawn(draw, subject, draw.weighted(_COUNTS))
     named = not draw.chance(_UNNAMED)
     asked = [_perhaps_optional(draw, trait) for trait in traits]
     parameters = [trait.parameter for trait in asked]
