@@ -8,6 +8,13 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
+_NAME = "daemon-work"
+
+
+def is_at_work() -> bool:
+    """Whether a thread of `run_in_daemon_thread` still runs, as one that loads a model."""
+    return any(thread.name == _NAME for thread in threading.enumerate())
+
 
 async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
     """Run `work` on a new daemon thread; returns or raises what `work` returns or raises.
@@ -32,5 +39,5 @@ async def run_in_daemon_thread(work: Callable[[], Result]) -> Result:
         else:
             report(lambda: outcome.set_result(result))
 
-    threading.Thread(target=run, name="daemon-work", daemon=True).start()
+    threading.Thread(target=run, name=_NAME, daemon=True).start()
     return await outcome

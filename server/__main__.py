@@ -1,9 +1,11 @@
 """The entry point of `python -m server` and of the `gpt-oss-server` script."""
 
+import atexit
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 
 def main() -> int:
@@ -17,10 +19,21 @@ def main() -> int:
     status = main.main()
     if sys.argv[1:2] in (["render"], ["parse"]):
         # A fifth of their time would be spent on freeing the vocabulary's tables.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        _exit(status)
+    threads = sys.modules.get("adapters.daemon_thread")
+    if threads is not None and threads.is_at_work():
+        # Stopped while a model loads. Python would end the thread where it next needs Python, and
+        # the process would abort: functions of torch cannot be left in this way.
+        atexit._run_exitfuncs()
+        _exit(status)
     return status
+
+
+def _exit(status: int) -> NoReturn:
+    """End the process at once, and free nothing."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _remove_working_directory() -> None:

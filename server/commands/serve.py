@@ -81,13 +81,13 @@ def serve(settings: Settings) -> None:
     stop = StopSignals()
     stop.install()
     try:
-        _serve(settings)
+        _serve(settings, stop)
     except KeyboardInterrupt:
         if not stop.came:
             raise
 
 
-def _serve(settings: Settings) -> None:
+def _serve(settings: Settings, stop: StopSignals) -> None:
     with (
         bind(settings.host, settings.port) as listener,
         asyncio.Runner(loop_factory=new_event_loop) as runner,
@@ -104,8 +104,9 @@ def _serve(settings: Settings) -> None:
                 runner.run(store.start())
                 opened.callback(lambda: runner.run(backend.stop()))
                 opened.callback(lambda: runner.run(sandbox.stop()))
+                stop.check()
                 runner.run(_start(settings, backend, sandbox))
-                _listen(runner, settings, backend, store, sandbox, listener)
+                _listen(runner, settings, backend, store, sandbox, listener, stop)
         except BackendError as error:
             raise CommandFailed(str(error)) from error
         except StoreDamaged as error:
@@ -166,6 +167,7 @@ def _listen(
     store: Store,
     sandbox: PythonSandbox,
     listener: socket.socket,
+    stop: StopSignals,
 ) -> None:
     app = create_app(settings, backend, store, sandbox=sandbox)
     config = Config(
@@ -188,6 +190,7 @@ def _listen(
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     listen(listener)
     reduce_garbage_collections()
+    stop.check()
     try:
         runner.run(server.serve(sockets=[listener]))
     except KeyboardInterrupt:
@@ -295,6 +298,7 @@ def _log_to_stderr(level: str) -> None:
     logging.getLogger("alembic").setLevel("WARNING")
     logging.getLogger("ContinuousBatchingLogger").setLevel("WARNING")  # transformers' details
     logging.getLogger("huggingface_hub").propagate = False  # it has a handler of its own
+    logging.getLogger("torch").setLevel("WARNING")  # statistics of its caches, at the end
 
 
 def _require_key(settings: Settings, listener: socket.socket) -> None:

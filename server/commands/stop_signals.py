@@ -32,6 +32,14 @@ class StopSignals:
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             signal.signal(signal.SIGHUP, self._hang_up)
 
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if SIGTERM or SIGHUP came, in case that of the signal was lost.
+
+        Python ignores exceptions in finalizers, which run at any time, as during imports.
+        """
+        if self.came:
+            raise KeyboardInterrupt
+
     def _hang_up(self, number: int, frame: FrameType | None) -> None:
         ignore_hang_up()
         self._interrupt(number, frame)

@@ -39,6 +39,7 @@ from server.commands.serve import (
     _raise_open_file_limit,
     serve,
 )
+from server.commands.stop_signals import StopSignals
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
 from server.tools.toolbox import Toolbox
@@ -276,8 +277,9 @@ def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
         port = ours.getsockname()[1]
         with bind("127.0.0.1", port) as other:
             other.listen()
+            store, sandbox = MemoryStore(), _open_sandbox(settings)
             with pytest.raises(CannotListen, match=f":{port}: Address already in use"):
-                _listen(runner, settings, engine, MemoryStore(), _open_sandbox(settings), ours)
+                _listen(runner, settings, engine, store, sandbox, ours, StopSignals())
 
 
 @pytest.mark.parametrize("host", ["256.0.0.1", "a..b"])
@@ -748,7 +750,7 @@ def load(*_):
     threading.Event().wait()
 
 backend.load = load
-sys.exit(main(["serve", "--model", "endless", "--port", "0"]))
+sys.exit(main(["serve", "--model", ".", "--port", "0"]))
 """
 
 
@@ -773,6 +775,54 @@ def test_loading_can_be_interrupted(
         assert process.end() == (expected, "", "")
     finally:
         process.kill()
+
+
+def test_a_server_that_is_stopped_while_it_loads_a_model_does_not_abort() -> None:
+    """The thread that loads is in torch's code then, where it cannot be ended."""
+    process = Command([*MODULE, "serve", "--store", "memory", "--port", "0"], ROOT)
+    try:
+        assert process.stderr is not None
+        assert "loading weights" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.end() == (0, "", "")
+    finally:
+        process.kill()
+
+
+LOST = """
+import signal, sys
+from server.commands import serve
+from server.commands.main import main
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+
+def lose(function):
+    def run(*arguments, **options):
+        Finalized()
+        return function(*arguments, **options)
+    return run
+
+setattr(serve, sys.argv[1], lose(getattr(serve, sys.argv[1])))
+sys.exit(main(["serve", "--port", "0", "--store", "memory", *sys.argv[2:]]))
+"""
+
+
+@pytest.mark.parametrize("name", ["open_backend", "create_app"])
+def test_a_signal_whose_interrupt_is_lost_ends_the_server_all_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.jsonl"
+    script.write_text(json.dumps({"prompt_contains": None, "completion": ANSWER}))
+    options = ["--backend", "scripted", "--script", str(script)]
+    process = Command([sys.executable, "-c", LOST, name, *options], ROOT)
+    try:
+        status, out, err = process.end()
+    finally:
+        process.kill()
+    assert (status, out) == (0, "")
+    assert "Exception ignored in: <function Finalized.__del__" in err
 
 
 @pytest.mark.usefixtures("restored")

@@ -1,5 +1,6 @@
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -32,6 +33,16 @@ def test_ctrl_c_is_no_signal_to_stop() -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert not stop.came
+
+
+def test_an_interrupt_that_was_lost_is_repeated() -> None:
+    stop = StopSignals()
+    stop.install()
+    stop.check()
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt):
+        stop.check()
 
 
 def test_a_terminal_that_closes_interrupts_once() -> None:
