@@ -41,7 +41,8 @@ def download(
     name on the hub. Does nothing either if the hub cannot be reached but the cache has a part of
     the model: the engine then finds what it needs there, or says what it lacks. Raises
     BackendFailed for a path without a folder, for one that cannot be read, if the hub refuses or
-    cannot be reached, if the disk has no room, and if a download breaks.
+    cannot be reached, if the disk has no room, and if a download breaks. With `HF_HUB_OFFLINE` it
+    only checks that the cache has a part of the model, and raises BackendFailed otherwise.
     """
     try:
         if Path(model).exists():
@@ -58,13 +59,14 @@ def download(
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
-    if constants.is_offline_mode():
-        return
     try:
         validate_repo_id(model)
     except HFValidationError:
         return
     repository = _Repository(model, revision, token)
+    if constants.is_offline_mode():
+        repository.require_cached(constants.HF_HUB_CACHE)
+        return
     sizes = repository.missing_files()
     if not sizes:
         return
@@ -118,6 +120,14 @@ class _Repository:
             ignore_patterns=list(OTHER_FORMATS),
             **options,
         )
+
+    def require_cached(self, cache: str) -> None:
+        """Raise BackendFailed if nothing of the model is in `cache`, the hub's."""
+        if not self._is_cached():
+            raise BackendFailed(
+                f"{self.name} is not in {cache}, and HF_HUB_OFFLINE forbids to download it; unset "
+                "HF_HUB_OFFLINE, or set --model to a local folder"
+            )
 
     def _is_cached(self) -> bool:
         from huggingface_hub import try_to_load_from_cache

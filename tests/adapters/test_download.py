@@ -156,9 +156,21 @@ def test_a_folder_is_no_name_of_the_hub(hub: Hub, tmp_path: Path) -> None:
 
 
 def test_offline_nothing_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     download("org/model", Shown())
-    assert hub.sent == []
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    hub.sent.clear()
+    hub.tokens.clear()
+    download("org/model", Shown())
+    assert (hub.sent, hub.tokens) == ([], set())
+
+
+def test_offline_a_model_that_the_cache_lacks_is_an_error_that_says_why(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(BackendFailed, match=r"org/model is not in .*HF_HUB_OFFLINE forbids"):
+        download("org/model", Shown())
+    assert hub.tokens == set()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
