@@ -17,6 +17,11 @@ from adapters.base import Backend, BackendInfo, GenerationChunk, GenerationReque
 from adapters.errors import BackendError, BackendFailed, GenerationFailed
 from adapters.grammars import GrammarCompiler, TokenMask
 
+# The engine computes each mask. To compute all of them here again takes a third of this process's
+# time for an answer, and only shows earlier that the grammar is too complex.
+_CHECK_EVERY = 32
+# A step of the engine that takes longer may be one whose mask is complex.
+_STEP_SECONDS = 0.1
 # A mask takes some microseconds as a rule, and up to 40 ms within the limits: too long for the
 # event loop. A thread would take longer than an ordinary mask.
 _QUICK_SECONDS = 0.001
@@ -25,8 +30,9 @@ _QUICK_SECONDS = 0.001
 class GrammarGuard:
     """Implements `adapters.base.Backend` around another backend, and checks its tokens.
 
-    Raises InvalidGrammar before sampling if a grammar does not compile, and InvalidGrammar or
-    DeadEnd as soon as it cannot be followed. Raises BackendFailed at a token that it forbids.
+    Raises InvalidGrammar before sampling if a grammar does not compile, and some tokens after it
+    has become too complex. At a token that the grammar forbids it raises DeadEnd if no token is
+    allowed there, else BackendFailed.
     """
 
     def __init__(self, backend: Backend, mask_tokenizer: Callable[[], LLTokenizer]) -> None:
@@ -69,7 +75,7 @@ class GrammarGuard:
                         raise _violation(mask)
                     yield chunk
                     if chunk.finish_reason is None:
-                        await check()
+                        await check(len(chunk.token_ids))
             except GenerationFailed:
                 if (error := await asyncio.to_thread(mask.error_after_next)) is not None:
                     raise error from None
@@ -80,25 +86,45 @@ class GrammarGuard:
 
 
 class _MaskCheck:
-    """Computes the mask for the next token, as the engine does. Only that finds all errors."""
+    """Computes masks for the next token, as the engine does. Only that finds all errors.
+
+    It computes one of many, and those after a step or a mask that took long.
+    """
 
     def __init__(self, mask: TokenMask) -> None:
         self._mask = mask
         self._bits = np.empty((1, mask.words), np.int32)
+        self._unchecked = 0
         self._is_slow = False
+        self._last_chunk = time.perf_counter()
 
-    async def __call__(self) -> None:
-        """Raises InvalidGrammar or DeadEnd if the grammar cannot continue."""
-        if not self._mask.is_open:
+    async def __call__(self, tokens: int) -> None:
+        """Called after each chunk, of `tokens` tokens.
+
+        Raises InvalidGrammar or DeadEnd if the grammar is found not to continue.
+        """
+        if not self._is_due(tokens) or not self._mask.is_open:
             return
         if self._is_slow:
-            await asyncio.to_thread(self._mask.check, self._bits)
+            await asyncio.to_thread(self._compute)
         else:
-            start = time.perf_counter()
-            self._mask.check(self._bits)
-            self._is_slow = time.perf_counter() - start > _QUICK_SECONDS
+            self._compute()
         if self._mask.error is not None:
             raise self._mask.error
+
+    def _is_due(self, tokens: int) -> bool:
+        now = time.perf_counter()
+        waited, self._last_chunk = now - self._last_chunk, now
+        self._unchecked += tokens
+        if self._unchecked < _CHECK_EVERY and waited < _STEP_SECONDS and not self._is_slow:
+            return False
+        self._unchecked = 0
+        return True
+
+    def _compute(self) -> None:
+        start = time.thread_time()
+        self._mask.check(self._bits)
+        self._is_slow = time.thread_time() - start > _QUICK_SECONDS
 
 
 def _violation(mask: TokenMask) -> BackendError:

@@ -102,22 +102,59 @@ async def test_nothing_follows_a_token_that_the_grammar_forbids(
     assert engine.ended
 
 
-@pytest.mark.parametrize("second", [65, RETURN, C])
-@pytest.mark.parametrize(("rest", "fault"), [(MUCH, InvalidGrammar), (NOTHING, DeadEnd)])
+@pytest.mark.parametrize(
+    ("rest", "second", "fault"),
+    [
+        (MUCH, 65, InvalidGrammar),
+        (MUCH, RETURN, InvalidGrammar),
+        (NOTHING, 65, DeadEnd),
+        (NOTHING, RETURN, DeadEnd),
+        (NOTHING, C, DeadEnd),
+    ],
+)
 async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
     guard: GrammarGuard,
     engine: IgnoringEngine,
     rest: str,
-    fault: type[BackendError],
     second: int,
+    fault: type[BackendError],
 ) -> None:
-    """Whether the engine then samples what is forbidden, the end, or what its mask allowed."""
+    """Whether the engine then samples text or the end."""
     engine.tokens = (64, second)
     chunks = guard.generate(ask(f'start: "a" s\n{rest}'))
     await anext(chunks)
     with pytest.raises(fault):
         await anext(chunks)
     assert engine.ended
+
+
+async def tokens_before_the_fault(guard: GrammarGuard, engine: IgnoringEngine) -> int:
+    """How many tokens pass of an answer whose grammar is too complex after the first."""
+    engine.tokens = (64, *[C] * 60)
+    passed: list[int] = []
+
+    async def read() -> None:
+        async for chunk in guard.generate(ask(f'start: "a" s\n{MUCH}')):
+            passed.extend(chunk.token_ids)
+
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await read()
+    return len(passed)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+async def test_what_is_too_complex_is_found_within_some_tokens(
+    guard: GrammarGuard, engine: IgnoringEngine, at_once: int
+) -> None:
+    engine.at_once = at_once
+    assert 1 < await tokens_before_the_fault(guard, engine) <= 33
+
+
+async def test_what_is_too_complex_is_found_after_a_slow_step(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", 0.0)
+    assert await tokens_before_the_fault(guard, engine) == 1
 
 
 async def test_tokens_that_come_at_once_with_forbidden_ones_show_the_grammars_fault(
@@ -139,6 +176,7 @@ async def test_the_masks_after_a_slow_one_are_computed_on_threads(
         threads.append(threading.current_thread() is loop)
 
     monkeypatch.setattr(grammar_guard, "_QUICK_SECONDS", -1.0)
+    monkeypatch.setattr(grammar_guard, "_CHECK_EVERY", 1)
     monkeypatch.setattr(TokenMask, "check", check)
     engine.tokens = (64, 65, C)
     await sampled_ids(guard, 'start: "a" "b" "c" "d"')
