@@ -31,11 +31,16 @@ _MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more 
 
 
 def download(
-    model: str, progress: Progress, revision: str | None = None, token: str | None = None
+    model: str,
+    progress: Progress,
+    revision: str | None = None,
+    token: str | None = None,
+    check: Callable[[int], None] = lambda size: None,
 ) -> None:
     """Bring the files of `model` into the hub's cache on this machine.
 
-    token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`.
+    token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`. check: gets
+    the bytes that are missing before they are downloaded, and may raise.
 
     Does nothing for a folder, for a name that the cache holds whole, and for anything that is no
     name on the hub. Does nothing either if the hub cannot be reached but the cache has a part of
@@ -71,6 +76,7 @@ def download(
     if not sizes:
         return
     total = sum(sizes.values())
+    check(total)
     _check_room(model, total, Path(constants.HF_HUB_CACHE))
     stage = f"downloading {model}, {_size(total)}"
     logger.info("%s in %d files, to %s", stage, len(sizes), constants.HF_HUB_CACHE)

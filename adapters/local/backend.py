@@ -18,9 +18,11 @@ from adapters.download import download
 from adapters.errors import BackendFailed, Rejected
 from adapters.freed_memory import release_freed
 from adapters.grammars import GrammarCompiler
+from adapters.local.device import pick_device
 from adapters.local.engine.engine import Engine
 from adapters.local.memory import IdleRelease, allocate_in_one_arena
 from adapters.local.model.loading import load
+from adapters.local.model.weights import check_size
 from adapters.local.options import parse_options
 from adapters.local.steps.row import Row, Sampled
 
@@ -67,7 +69,10 @@ class LocalBackend:
         def progress(stage: str, done: float) -> None:
             loop.call_soon_threadsafe(self._config.progress, stage, done)
 
-        download(name, progress)
+        def check(size: int) -> None:
+            check_size(size, pick_device(self._options.device), self._options)
+
+        download(name, progress, check=check)
         model = load(name, self._options, progress)
         progress("warming up", 0.0)
         try:

@@ -125,6 +125,17 @@ def test_a_download_reports_its_size_and_its_progress(hub: Hub) -> None:
     assert any(0 < fraction < 1 for fraction in fractions)
 
 
+def test_what_is_missing_is_checked_before_it_is_downloaded(hub: Hub) -> None:
+    def refuse(size: int) -> None:
+        raise BackendFailed(f"{size} bytes are too many")
+
+    with pytest.raises(BackendFailed, match=r"^300\d{4} bytes are too many"):
+        download("org/model", Shown(), check=refuse)
+    assert hub.sent == []
+    download("org/model", Shown())
+    download("org/model", Shown(), check=refuse)  # nothing is missing
+
+
 def test_a_token_is_sent_with_each_request(hub: Hub) -> None:
     download("org/model", Shown(), token="hf_secret")
     assert hub.tokens == {"Bearer hf_secret"}

@@ -65,13 +65,18 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     weights = Weights(mxfp4, packed, wide is not None, size if wide is None else wide)
     if mxfp4 and reason is not None and device.type != "cpu":
         logger.warning("%s: the experts' weights are dequantised to %s", reason, weights)
-    if device.type == "cpu" and options.device != "cpu" and weights.size > LARGE_ON_CPU:
-        raise BackendFailed(
-            f"no GPU was found, and the weights take {gigabytes(weights.size)} on a CPU, which "
-            "computes a few tokens a second: choose device=cpu if that is meant"
-        )
+    check_size(weights.size, device, options)
     _check_memory(weights.size, device, reason)
     return weights
+
+
+def check_size(size: int, device: torch.device, options: Options) -> None:
+    """Raise BackendFailed if `auto` selected a CPU for weights of more than 8 GB."""
+    if device.type == "cpu" and options.device != "cpu" and size > LARGE_ON_CPU:
+        raise BackendFailed(
+            f"no GPU was found, and the weights take {gigabytes(size)} on a CPU, which computes a "
+            "few tokens a second: choose device=cpu if that is meant"
+        )
 
 
 def _check_memory(size: int, device: torch.device, why_not_packed: str | None) -> None:

@@ -18,6 +18,7 @@ from adapters.base import (
     BackendConfig,
     GenerationChunk,
     GenerationRequest,
+    Progress,
     SamplingParams,
     SamplingPhase,
 )
@@ -679,3 +680,21 @@ async def test_loading_reports_its_progress(small_config: BackendConfig) -> None
     assert any(stage == "loading weights" for stage, _ in stages)
     assert ("warming up", 0.0) in stages
     assert all(0 <= fraction <= 1 for _, fraction in stages)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU takes the model")
+@pytest.mark.parametrize(
+    ("device", "reason"), [("auto", "no GPU was found"), ("cuda", "no GPU can be used")]
+)
+async def test_a_model_that_this_machine_cannot_serve_is_not_downloaded(
+    local_config: BackendConfig, monkeypatch: pytest.MonkeyPatch, device: str, reason: str
+) -> None:
+    def download(model: str, progress: Progress, *, check: Callable[[int], None]) -> None:
+        check(14_000_000_000)
+        raise AssertionError(f"{model} is downloaded")
+
+    monkeypatch.setattr("adapters.local.backend.download", download)
+    options = {"device": device}
+    backend = LocalBackend(dataclasses.replace(local_config, model="org/model", options=options))
+    with pytest.raises(BackendFailed, match=reason):
+        await backend.start()
