@@ -1,6 +1,7 @@
 """The evaluation: a perfect model gets full marks, every line is named, and a server is asked."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ import torch
 
 from demo.choices import choices
 from demo.decode import sampled as draw_ids
+from demo.evaluate import __main__ as command
 from demo.evaluate import measures, over_http, table
 from demo.evaluate.play import SEED, cases, in_batches, play
 from demo.scoring import expected
@@ -156,6 +158,75 @@ def test_a_server_is_asked_for_first_turns() -> None:
     client = httpx.Client(transport=httpx.MockTransport(answer), base_url="http://server")
     lines = list(over_http.measure(client, 4, ["call"], grammar=True))
     assert [(line.name, line.share) for line in lines] == [(table.TOOL, 1), (table.ARGUMENTS, 1)]
+
+
+def hosted(text: str, *, cited: bool) -> httpx.Client:
+    """A client of a server that answers with the results of both numbers, and with `text`."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json={"data": [{"id": "m"}]})
+        numbers = [int(n) for n in re.findall(r"\d+", json.loads(request.content)["input"])]
+        a, b = numbers if len(numbers) == 2 else (1, 1)
+        said = f"{a * b:,} or {a + b} or {a - b}. {text}"
+        notes = [{"type": "url_citation"}] if cited else []
+        part = {"type": "output_text", "text": said, "annotations": notes}
+        return httpx.Response(200, json={"output": [{"type": "message", "content": [part]}]})
+
+    return httpx.Client(transport=httpx.MockTransport(answer), base_url="http://server")
+
+
+@pytest.mark.parametrize("cited", [True, False])
+def test_a_server_is_asked_for_numbers_and_for_cited_answers(cited: bool) -> None:
+    about = " ".join(part for _, part in over_http._QUESTIONS)
+    lines = over_http.measure(hosted(about, cited=cited), 5, ["python", "browser"], grammar=False)
+    assert [line.share for line in lines] == [1, cited]
+
+
+def test_the_request_for_a_case_has_its_calls_with_their_results_and_its_schema() -> None:
+    items = [
+        item for case in cases("result", 8) for item in over_http.body(case, grammar=True)["input"]
+    ]
+    calls = [item["call_id"] for item in items if item.get("type") == "function_call"]
+    assert calls == [i["call_id"] for i in items if i.get("type") == "function_call_output"] != []
+    (case,) = cases("structured", 1)
+    form = over_http.body(case, grammar=True)["text"]["format"]
+    assert form["strict"]
+    assert (
+        json.loads(expected(case.turns[0]).answer or "").keys()
+        == form["schema"]["properties"].keys()
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [["--only", "none such"], ["--http", "http://a", "--only", "sums"]]
+)
+def test_what_cannot_be_measured_is_refused(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(given)
+    assert "no such measure" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "printed"),
+    [
+        (["--only", "sums"], True, "sums  .*100.0% of 2"),
+        (["--only", "sums", "--markdown"], True, r"\| sums \| 100.0 % \|"),
+        (["--show", "sums"], False, "wrong: +<.return.>"),
+    ],
+)
+def test_the_command_prints_lines_or_what_is_wrong(
+    given: list[str],
+    known: bool,
+    printed: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "from_package", lambda: perfect(cases("sums", 2) if known else []))
+    command.main([*given, "--count", "2"])
+    assert re.search(printed, capsys.readouterr().out)
 
 
 # One process for all of them: what takes long to import is torch.

@@ -156,6 +156,16 @@ def test_decoding_with_caches_equals_reading_again(body: Body, matrices: Any) ->
             ids.append(token)
 
 
+def test_the_likeliest_of_some_candidates_is_chosen(body: Body, matrices: Any) -> None:
+    decoder = Decoder(body, *matrices)
+    prompts = [[5, 9, 31], [7]]
+    best = [ids[0] for ids in decoder.greedy(prompts, 1)]
+    others = [[token for token in range(8) if token != first] for first in best]
+    candidates = [[*some, first] for some, first in zip(others, best, strict=True)]
+    assert decoder.among(prompts, candidates) == best
+    assert all(t in some for t, some in zip(decoder.among(prompts, others), others, strict=True))
+
+
 def test_decoding_stops_at_stop_tokens(body: Body, monkeypatch: pytest.MonkeyPatch) -> None:
     embeddings = torch.randn(VOCAB, SHAPE.hidden)
     decoder = Decoder(body, embeddings, embeddings)
