@@ -27,7 +27,7 @@ def draw_outcome(draw: Draw) -> Outcome:
             f"{f.field.words} is {f.value if isinstance(f.value, str) else compact(f.value)}"
             for f in filled
         ]
-        text = compact(values) if draw.chance(0.6) else _spaced(values)
+        text = compact(values) if draw.chance(0.6) else json.dumps(values, ensure_ascii=False)
         return Outcome(text, "The " + ", ".join(texts) + ".")
     if roll < 0.75:
         value = text_value(draw.rng, draw.split)
@@ -38,7 +38,3 @@ def draw_outcome(draw: Draw) -> Outcome:
     problem = text_value(draw.rng, draw.split)
     text = draw.pick((compact({"error": problem}), f"Error: {problem}"))
     return Outcome(text, f"The tool failed: {problem}.")
-
-
-def _spaced(values: object) -> str:
-    return json.dumps(values, ensure_ascii=False)

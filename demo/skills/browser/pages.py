@@ -26,6 +26,9 @@ from demo.skills.tasks import VERBS
 from demo.skills.words import Split, words
 
 _HOSTS = (*HOSTS, "dev", "co.uk", "info")
+_SIZES = (2, 3, 4, 5, 6, 8, 10, 16, 26, 34)
+"""How many facts a page may have."""
+
 _PATHS = ("", "", ".md", ".html", "/index.html")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -118,7 +121,7 @@ def draw_place(draw: Draw) -> Place:
     for about, url in zip(subjects, urls, strict=True):
         title = draw.pick(_TITLES).format(about, draw.pick(pool))
         title = capital(title)
-        facts = [draw_stated(draw, about, pool, url, title) for _ in range(_size(draw))]
+        facts = [draw_stated(draw, about, pool, url, title) for _ in range(draw.pick(_SIZES))]
         facts = [one for one in facts if _is_new(one.core, taken)]
         stated += facts
         page = _markdown(draw, title, facts, pool, urls)
@@ -130,10 +133,6 @@ def _is_new(question: str, taken: set[str]) -> bool:
     is_new = question.lower() not in taken
     taken.add(question.lower())
     return is_new
-
-
-def _size(draw: Draw) -> int:
-    return draw.pick((2, 3, 4, 5, 6, 8, 10, 16, 26, 34))
 
 
 def subject(draw: Draw) -> str:

@@ -21,10 +21,6 @@ class Domain:
     values: tuple[str, ...]
     stand_in: str
 
-    def of(self, split: Split) -> tuple[str, ...]:
-        """The values that a split may use."""
-        return tuple(value for value in self.values if split_of(value) is split)
-
 
 @cache
 def domains() -> dict[str, Domain]:
@@ -44,4 +40,4 @@ def domains() -> dict[str, Domain]:
 @cache
 def values(domain: str, split: Split) -> tuple[str, ...]:
     """The values of a domain that a split may use."""
-    return domains()[domain].of(split)
+    return tuple(value for value in domains()[domain].values if split_of(value) is split)
