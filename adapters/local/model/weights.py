@@ -75,7 +75,7 @@ def check_size(size: int, device: torch.device, options: Options) -> None:
     if device.type == "cpu" and options.device != "cpu" and size > LARGE_ON_CPU:
         raise BackendFailed(
             f"no GPU was found, and the weights take {gigabytes(size)} on a CPU, which computes a "
-            "few tokens a second: choose device=cpu if that is meant"
+            "few tokens a second: set --backend-option device=cpu if that is meant"
         )
 
 

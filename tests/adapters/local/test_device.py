@@ -76,7 +76,7 @@ def test_a_gpu_that_cannot_be_used_is_no_reason_for_the_cpu(
     assert "driver on your system is too old (found version 12040)" in text
     assert "needs a driver for CUDA 13.0 (version 580 or newer)" in text
     assert "--gpus all" in text
-    assert "device=cpu" in text
+    assert "set --backend-option device=cpu" in text
     assert pick_device("cpu") == torch.device("cpu")
 
 
