@@ -91,14 +91,14 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     )
     unsupported_input: Literal["placeholder", "error"] = Field(
         "placeholder",
-        description="what to do with input that the model cannot read (images, files): put a note "
-        "in its place, or refuse the request",
+        description="what happens to input that the model cannot read (images, files): placeholder "
+        "puts a note in its place, error refuses the request",
     )
     constrain: Literal["always", "needed", "never"] | None = Field(
         None,
-        description="when a grammar constrains sampling: always, to legal harmony at least; where "
-        "a request needs it (tools, formats, a reasoning budget, effort none); or never. Default: "
-        "always for transformers on a CPU, where it costs little, else needed",
+        description="when a grammar constrains sampling: always, to legal harmony at least; "
+        "needed, for requests with tools, a format, a reasoning budget or effort none; or never. "
+        "Default: always for transformers on a CPU, where it costs little, else needed",
     )
     default_max_output_tokens: int | None = Field(
         None,

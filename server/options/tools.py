@@ -31,8 +31,7 @@ class ToolOptions(BaseSettings):
     max_tool_rounds: int = Field(
         32,
         ge=1,
-        description="most calls of hosted tools in one answer; a further call is refused, and the "
-        "model has to answer",
+        description="most calls of hosted tools in one answer; after that the model has to answer",
     )
     tool_timeout: str = Field(
         "",
@@ -51,9 +50,9 @@ class ToolOptions(BaseSettings):
     )
     search: Several = Field(
         (),
-        description="where `web_search` searches (repeatable: the next one where one fails or "
-        "finds nothing): files:FOLDER, searxng:URL, brave, tavily, exa, you, or a plug-in's name; "
-        "default: files, this project's own documentation",
+        description="where `web_search` searches: files:FOLDER, searxng:URL, brave, tavily, exa, "
+        "you, or a plug-in's name (repeatable: the next one is asked where one fails or finds "
+        "nothing); default: files, this project's own documentation",
     )
     fetch_allow_private: Several = Field(
         (),
