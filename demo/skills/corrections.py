@@ -4,24 +4,21 @@ The evaluation has wordings of its own (`demo.skills.dialogue`), which none of t
 """
 
 _LEAD = (
-    "[no|no, no|sorry|oops|hm|ah|actually|hold on|my mistake|correction|stop|pardon"
-    "|I was wrong|well"
-    "|on second thought|I changed my mind|that was wrong|not quite|excuse me|one moment|oh|oh no|"
-    "uh|rather|hang on|a moment|forgive me|that is not right|nope|please|hey|listen|just a second|"
-    "let me correct that|I made a mistake|my fault|not like that|almost|so sorry|better]"
+    "[no|no, no|sorry|oops|hm|ah|actually|hold on|my mistake|correction|stop|pardon|I was wrong|"
+    "well|on second thought|I changed my mind|that was wrong|not quite|excuse me|one moment|oh|oh "
+    "no|uh|rather|hang on|a moment|forgive me|that is not right|nope|please|hey|listen|just a "
+    "second|let me correct that|I made a mistake|my fault|not like that|almost|so sorry|better]"
 )
 _DOT = "[||||.|!|, please|, thanks| please]"
 _SET = "[set|change|switch|put|alter|correct|update|turn|move|fix|adjust|edit|modify]"
 _SAME = (
     "[the same|the same thing|everything the same|do the same|repeat it|once more|same again|do it|"
-    "try it|the same call|like before|as before|do that again|run it again|a second time"
-    "|another one"
-    "|repeat that]"
+    "try it|the same call|like before|as before|do that again|run it again|a second time|another "
+    "one|repeat that]"
 )
 _IS = (
-    "[is|was meant to be|must be|has to be|ought to be|is really|becomes|changes to|is to be"
-    "|was|is "
-    "now|needs to be|would be|is actually|has changed to|is supposed to be|could be|=]"
+    "[is|was meant to be|must be|has to be|ought to be|is really|becomes|changes to|is to be|was|"
+    "is now|needs to be|would be|is actually|has changed to|is supposed to be|could be|=]"
 )
 
 NAMED = (
@@ -29,9 +26,8 @@ NAMED = (
     f"[|||{_LEAD}, ][please |can you |could you |I want to |let us |||]{_SET} the {{words}} to "
     f"{{value}}{_DOT}",
     f"[|||{_LEAD}, ]{{words}}[:| =||,] {{value}}{_DOT}",
-    f"[|||{_LEAD}, ][take|use|try|pick|choose|put|give it|I prefer|I want"
-    f"|go with] {{value}} [for|as]"
-    f" the {{words}}{_DOT}",
+    f"[|||{_LEAD}, ][take|use|try|pick|choose|put|give it|I prefer|I want|go with] {{value}} [for|"
+    f"as] the {{words}}{_DOT}",
     f"{_SAME}[,|| but| only| except] with [{{words}} {{value}}|{{value}} as the {{words}}|the "
     f"{{words}} {{value}}|another {{words}}, {{value}}]{_DOT}",
     f"[|||{_LEAD}, ][I wanted|I meant|I said|I need|I want|I mean|it was|it is|let it be|I thought "
@@ -49,9 +45,8 @@ NAMED = (
 """Corrections that name what is changed: `words`, its new `value`, the `old` one."""
 
 BARE = (
-    f"{_LEAD}[,|:|...|.| -] [||||I mean |I meant |rather |for |it's |it is |with |take "
-    f"|that is |use "
-    f"]{{value}}{_DOT}",
+    f"{_LEAD}[,|:|...|.| -] [||||I mean |I meant |rather |for |it's |it is |with |take |that is |"
+    f"use ]{{value}}{_DOT}",
     "[and|what about|how about|now|now do|now for|then|and for|and with|also|also for|the same for|"
     "the same with|same for|as well for|likewise for|next][ this:||||] {value}[?||.|, please]",
     f"{{value}}[, not| and not| rather than|, no longer| in place of] {{old}}{_DOT}",
@@ -81,22 +76,18 @@ REPEATED = (
 """Wishes to have the last call again."""
 
 JOINED = (
-    "{}[,|.|;| -] [and then|then|after that|and after that|afterwards|later|finally"
-    "|and finally|also"
-    "|and also|besides|in addition|plus|and|and afterwards|then also|secondly|thereafter|following "
-    "that|once this is over,|as soon as you have that,|after this,|as a second step,"
-    "|on top of that,"
-    "|with that finished,|the second thing:|then please] {}",
+    "{}[,|.|;| -] [and then|then|after that|and after that|afterwards|later|finally|and finally|"
+    "also|and also|besides|in addition|plus|and|and afterwards|then also|secondly|thereafter|"
+    "following that|once this is over,|as soon as you have that,|after this,|as a second step,|on "
+    "top of that,|with that finished,|the second thing:|then please] {}",
     "[first|first of all|to begin with|start with this:|firstly|at first|one:|begin:] {}[, then|; "
-    "then|. Then|, and after that|. After that|. Afterwards|, secondly|. Later|, finally"
-    "|, second] {}",
-    "[two things|two tasks|please do both|both of these|do this in order|my list][:"
-    "|.] {}[, and|; |. "
-    "Then| and|,] {}",
+    "then|. Then|, and after that|. After that|. Afterwards|, secondly|. Later|, finally|, second] "
+    "{}",
+    "[two things|two tasks|please do both|both of these|do this in order|my list][:|.] {}[, and|; |"
+    ". Then| and|,] {}",
     "1. {}[ |\n|, ]2. {}",
     "[- |* |a) ]{}\n[- |* |b) ]{}",
-    "{}[. Once you have it,|. As soon as that is over,|. If that works,|. That done,"
-    "|. Thanks. And] "
-    "{}",
+    "{}[. Once you have it,|. As soon as that is over,|. If that works,|. That done,|. Thanks. "
+    "And] {}",
 )
 """Requests of two things, the second one after the first."""

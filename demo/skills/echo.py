@@ -33,15 +33,14 @@ _REPEAT_PART = {
 _END = "[||.|?|, please|!|, thanks]"
 _WHOLE = (
     "[say|tell me|write|show me|send|read out|print|state] [that|this|the answer|the last sentence|"
-    "your answer|what you said|the last message] [again|once more|another time"
-    "|a second time]" + _END,
+    "your answer|what you said|the last message] [again|once more|another time|"
+    "a second time]" + _END,
     "[pardon|come again|what|sorry|excuse me|huh|say what|how was that|once more|again|I beg your "
     "pardon|what was that|what did you say|and again|what did I just read]" + _END,
     "I [did not hear|missed|did not get|forgot|could not read|did not catch] [that|what you said|"
     "the answer|your answer|the last part]" + _END,
-    "[repeat|recite|restate|echo|copy] [your answer|what you said|the last line|your words"
-    "|the last "
-    "answer|yourself|this|your message|the sentence]" + _END,
+    "[repeat|recite|restate|echo|copy] [your answer|what you said|the last line|your words|the "
+    "last answer|yourself|this|your message|the sentence]" + _END,
     "[please |could you ][answer|write|read|tell me|send] [that|this] [again|anew|a second time]"
     + _END,
     "[your last answer|the last thing you said|the same answer], [again|once more|please|word by "
@@ -51,12 +50,12 @@ _PART = (
     "[just|only|nothing but|no more than|simply|merely] the {}" + _END,
     "[what|which] {} was [it|that|there|in it]" + _END,
     "what [is|was] the {}[| again| in that| you said| there]" + _END,
-    "[tell me|name|write|say|I need|I want|send|show me|extract|pick out|I only want"
-    "|read out] [just"
-    " |only |nothing but ||]the {}[| alone| again| by itself| without the rest| of that]" + _END,
+    "[tell me|name|write|say|I need|I want|send|show me|extract|pick out|I only want|read out] "
+    "[just |only |nothing but ||]the {}[| alone| again| by itself| without the rest|"
+    " of that]" + _END,
     "[and |so ||]the {} [again|alone|only|is enough|by itself|will do]" + _END,
-    "[no sentence|without words|in short|shorter|less text|skip the rest], [just"
-    "|only] the {}" + _END,
+    "[no sentence|without words|in short|shorter|less text|skip the rest], [just|"
+    "only] the {}" + _END,
     "[repeat|copy|echo] [just|nothing but] the {}" + _END,
     "[leave out all but the {}|reduce that to the {}|{} only|the {} without the rest]" + _END,
 )

@@ -13,9 +13,8 @@ from demo.skills.words import aligned
 _VERBS = ("save", "add", "store", "create", "log", "register", "enter", "file", "insert", "record",
           "submit", "put", "report", "note", "import", "keep", "write", "post")  # fmt: skip
 _LEADS = (
-    "[Save|Add|Store|Enter|Register|Note|File|Log|Put down|Write down|Record|Keep"
-    "|Submit] [this|the "
-    "following|that|a new one|one more|this entry|this for me][:|.|, please:| -] {}",
+    "[Save|Add|Store|Enter|Register|Note|File|Log|Put down|Write down|Record|Keep|Submit] [this|"
+    "the following|that|a new one|one more|this entry|this for me][:|.|, please:| -] {}",
     "{} [Save|Add|Store|Enter|Register|Note|File|Log|Record|Keep] [this|that|it][.||, please.|!]",
     "[Please |Can you |Could you |][save|add|store|enter|note|log|record] [this|that|it|the "
     "following|what I say][:|:|.| -] {}",

@@ -46,10 +46,9 @@ _COMMON = ("favourite colour", "city", "dog", "cat", "job", "hobby", "phone numb
 
 _COMPOSED = 0.4
 _TOLD = (
-    "[Hi, |Hello, |Well, |So, |Just so you know, |By the way, |For later: |Note: |Remember: |FYI, "
-    "|I want to tell you that |You should know that |I think I said that ||||][my|the"
-    "|our] {0} [is|is"
-    " called|will be|is now|was always|must be|is still] {1}[.|.|!||, just so you know.]",
+    "[Hi, |Hello, |Well, |So, |Just so you know, |By the way, |For later: |Note: |Remember: |FYI, |"
+    "I want to tell you that |You should know that |I think I said that ||||][my|the|our] {0} [is|"
+    "is called|will be|is now|was always|must be|is still] {1}[.|.|!||, just so you know.]",
     "[I|We] [chose|took|picked|have|decided on|settled on|use] {1} [as|for] [my|the|our] {0}[.||!]",
     "[my|the|our] {0}[:| =| -] {1}[.||]",
     "{1} is [my|the|our] {0}[.|!||, remember that.]",
@@ -62,8 +61,8 @@ _ASKED = (
     "[Tell me|Say|Name|Give me|Remind me of|I forgot] [my|the|our] {0}[.||, please.| again.]",
     "[my|the|our] {0}[?|, please|, what was it?|, do you know it?|...?]",
     "What did I [say|tell you|write] about [my|the|our] {0}?",
-    "[I wonder|I cannot remember|I would like to know|Please say] what [my|the|our] {0} [is"
-    "|was][.|]",
+    "[I wonder|I cannot remember|I would like to know|Please say] what [my|the|our] {0} [is|was][.|"
+    "]",
     "[Someone asks for|I need|They want to know] [my|the|our] {0}[.|: what is it?|, which is?]",
 )
 
