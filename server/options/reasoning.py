@@ -16,8 +16,8 @@ class ReasoningOptions(BaseSettings):
     raw_reasoning: Literal["show", "hide"] = Field(
         "show",
         description="whether answers hold the raw chain of thought; hide also refuses requests "
-        "that would show it: raw completions (/v1/completions), rendered prompts, return_token_ids, "
-        "gpt_oss:record",
+        "that would show it: raw completions (/v1/completions), rendered prompts, "
+        "return_token_ids, gpt_oss:record",
     )
     reasoning_content: bool = Field(
         False, description="whether Chat answers repeat `reasoning` as `reasoning_content`"
