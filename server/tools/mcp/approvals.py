@@ -26,6 +26,8 @@ _TIME = slice(len(PREFIX) + 1, len(PREFIX) + 9)
 _RANDOM = 24
 _SIGNATURE = 32
 _SIGNED = len(PREFIX) + 1 + 8 + _RANDOM + _SIGNATURE
+_OF_MODEL = ("reasoning", "mcp_list_tools", "mcp_approval_request")
+"""Types of items that answers have, beside messages and calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,7 @@ def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ..
     found: list[OpenResponse] = []
     for index, item in enumerate(items):
         kind = item.get("type")
-        if kind == "mcp_approval_request":
-            requests[str(item.get("id"))] = item
-        elif kind == "mcp_approval_response":
+        if kind == "mcp_approval_response":
             request_id = str(item.get("approval_request_id"))
             found.append(
                 OpenResponse(
@@ -171,6 +171,8 @@ def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ..
             )
         elif _is_of_model(item):
             found.clear()
+        if kind == "mcp_approval_request":
+            requests[str(item.get("id"))] = item
     return tuple(found)
 
 
@@ -178,4 +180,4 @@ def _is_of_model(item: Mapping[str, Any]) -> bool:
     kind = item.get("type", "message")
     if kind == "message":
         return item.get("role") == "assistant"
-    return kind == "reasoning" or (isinstance(kind, str) and kind.endswith("_call"))
+    return kind in _OF_MODEL or (isinstance(kind, str) and kind.endswith("_call"))

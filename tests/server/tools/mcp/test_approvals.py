@@ -70,10 +70,27 @@ def test_a_response_without_its_request_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "item", [MESSAGE, {"role": "assistant"}, {"type": "mcp_call"}, {"type": "reasoning"}]
+    "item",
+    [
+        MESSAGE,
+        {"role": "assistant"},
+        {"type": "mcp_call"},
+        {"type": "reasoning"},
+        {"type": "mcp_list_tools"},
+        {**REQUEST, "id": "mcpr_2"},
+    ],
 )
 def test_a_response_that_the_model_reacted_to_is_history(item: dict[str, Any]) -> None:
     assert open_responses([REQUEST, RESPONSE, item]) == ()
+
+
+def test_a_call_that_follows_a_refusal_can_be_approved() -> None:
+    second = {**REQUEST, "id": "mcpr_2"}
+    approval = {**RESPONSE, "approval_request_id": "mcpr_2"}
+
+    (found,) = open_responses([REQUEST, {**RESPONSE, "approve": False}, second, approval])
+
+    assert (found.index, found.request, found.approve) == (3, second, True)
 
 
 @pytest.mark.parametrize("item", [{"role": "user"}, {"type": "function_call_output"}])
@@ -102,6 +119,20 @@ async def test_a_signed_id_proves_the_request(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(time, "time", lambda: later)
     with pytest.raises(InvalidRequest):
         await approvals.check(request_id, PROPOSED, {}, "input.0")
+
+
+@pytest.mark.parametrize("signed", [True, False])
+async def test_an_id_that_is_not_ascii_names_no_request(signed: bool) -> None:
+    sealer = Sealer(["s" * 42 + "A="])
+    approvals = Approvals(
+        MemoryAnsweredRequests(), sealer.seal_text, sealer.unseal_text, sealer.signatures
+    )
+    request_id = approvals.request_id(PROPOSED, stored=signed)
+
+    with pytest.raises(InvalidRequest) as error:
+        await approvals.check(f"{request_id[:-1]}é", PROPOSED, {}, "input.0")
+
+    assert error.value.code == "approval_request_not_found"
 
 
 async def test_requests_of_earlier_versions_stay_valid(monkeypatch: pytest.MonkeyPatch) -> None:
