@@ -32,6 +32,10 @@ def test_an_entry_is_a_server() -> None:
     assert server.needs_approval("any", read_only=True)
 
 
+def test_a_server_without_a_token_gets_no_headers() -> None:
+    assert read(ENTRY).headers == {}
+
+
 INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "no label": ({"server_label": None}, "server_label"),
     "a label with a space": ({"server_label": "a b"}, "server_label"),
@@ -45,6 +49,7 @@ INVALID: dict[str, tuple[dict[str, Any], str]] = {
     "a password": ({"server_url": "https://me:pw@example.com"}, "server_url"),
     "a fragment": ({"server_url": "https://example.com#a"}, "server_url"),
     "a port out of range": ({"server_url": "https://example.com:99999"}, "server_url"),
+    "a port that is no number": ({"server_url": "https://example.com:pw"}, "server_url"),
     "an invalid host": ({"server_url": "https://[1"}, "server_url"),
     "a line end in the URL": ({"server_url": "https://example.com/\r\nx"}, "server_url"),
     "a URL that is too long": ({"server_url": f"https://example.com/{'x' * 5000}"}, "server_url"),
@@ -93,6 +98,34 @@ def test_an_invalid_entry_names_its_field(case: str) -> None:
 
     assert error.value.param == f"tools.0.{field}"
     assert "pw" not in error.value.message
+
+
+AT_LIMITS: dict[str, dict[str, Any]] = {
+    "a label": {"server_label": "a" * 64},
+    "a URL": {"server_url": f"{URL}?".ljust(4096, "x")},
+    "headers": {"headers": {f"a{n}": "b" for n in range(64)}},
+    "a header": {"headers": {"a" * 128: "b" * 8192}},
+    "names": {"allowed_tools": ["a"] * 1024},
+}
+
+
+@pytest.mark.parametrize("case", AT_LIMITS)
+def test_an_entry_may_be_as_large_as_its_limits(case: str) -> None:
+    read({**ENTRY, **AT_LIMITS[case]})
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"server_url": "http://example.com"}, "expected an https URL"),
+        ({"require_approval": {"never": {}}}, "expected 'tool_names', 'read_only' or both"),
+    ],
+)
+def test_an_error_says_what_is_expected(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InvalidRequest) as error:
+        read({**ENTRY, **changes})
+
+    assert error.value.message == f"Invalid value for '{error.value.param}': {expected}."
 
 
 def test_a_configured_server_needs_its_label_only() -> None:
