@@ -55,6 +55,7 @@ INVALID = {
     "another table": ("[other]", "expected tables"),
     "servers that are no tables": ("servers = 1", "expected tables"),
     "a label": ('[servers."a b"]\nurl = "https://a"', "letters"),
+    "a label of a built-in tool": ('[servers.container]\nurl = "https://a"', "a built-in tool"),
     "neither url nor command": ("[servers.a]", "either url or command"),
     "both": ('[servers.a]\nurl = "https://a"\ncommand = "b"', "either url or command"),
     "an unknown key": ('[servers.a]\nurl = "https://a"\ntoken = "hunter2"', "token"),
@@ -90,3 +91,20 @@ def test_the_identity_depends_on_headers_and_the_address_does_not() -> None:
 
     assert one.identity != two.identity
     assert one.address == two.address
+
+
+def test_the_origin_has_no_path_and_no_query() -> None:
+    server = Server("a", url="https://mcp.example:8443/team/mcp?key=secret-key")
+
+    assert server.origin == "https://mcp.example:8443"
+
+
+def test_headers_variables_and_the_query_are_secrets() -> None:
+    web = Server(
+        "a", url="https://a/mcp?key=secret%20key&b=1", headers={"authorization": "Bearer token-1"}
+    )
+    program = Server("b", command=("b",), env={"KEY": "variable"})
+
+    assert web.redactor.clean("secret key, key=secret%20key&b=1") == "[redacted], [redacted]"
+    assert web.redactor.clean("token-1 of https://a/mcp") == "[redacted] of https://a/mcp"
+    assert program.redactor.clean("variable") == "[redacted]"
