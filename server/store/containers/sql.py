@@ -145,30 +145,23 @@ class SqlContainers:
         async with self._database.writing() as connection:
             if (await connection.execute(exists)).first() is None:
                 return
+            columns = container_files.c
+            own = delete(container_files).where(columns.container_id == container_id)
             for batch in rows.in_batches(removed):
-                columns = container_files.c
-                await connection.execute(
-                    delete(container_files).where(
-                        columns.container_id == container_id, columns.id.in_(batch)
-                    )
-                )
+                await connection.execute(own.where(columns.id.in_(batch)))
+            # A file with another id comes last, and does not take the place of the one before it.
+            others = own.where(columns.id.not_in([file.id for file in put]))
+            for batch in rows.in_batches(file.path for file in put):
+                await connection.execute(others.where(columns.path.in_(batch)))
             for file in put:
                 await connection.execute(self._upsert(file))
 
     def _upsert(self, file: ContainerFile) -> Executable:
-        values = {
-            "id": file.id,
-            "size": file.size,
-            "source": file.source,
-            "created_at": file.created_at,
-            "modified": file.modified,
-            "origin": file.origin,
-        }
-        new = self._database.insert(container_files).values(
-            container_id=file.container_id, path=file.path, **values
-        )
+        new = self._database.insert(container_files).values(asdict(file))
+        changed = ("size", "source", "created_at", "modified", "origin")
         return new.on_conflict_do_update(
-            index_elements=[container_files.c.container_id, container_files.c.path], set_=values
+            index_elements=[container_files.c.container_id, container_files.c.path],
+            set_={name: new.excluded[name] for name in changed},
         )
 
 

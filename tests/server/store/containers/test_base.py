@@ -122,6 +122,15 @@ async def test_a_file_replaces_the_one_at_its_path(store: Store) -> None:
     assert await store.containers.files("cntr_1") == (other,)
 
 
+async def test_a_file_in_place_of_another_is_the_newest(store: Store) -> None:
+    await store.containers.create(BOX)
+    other = replace(FILE, id="cfile_2", path="y.csv")
+    await store.containers.change_files("cntr_1", [FILE, other])
+    again = replace(FILE, id="cfile_3")
+    await store.containers.change_files("cntr_1", [again])
+    assert await store.containers.files("cntr_1") == (other, again)
+
+
 async def test_a_file_of_no_container_is_dropped(store: Store) -> None:
     await store.containers.change_files("cntr_1", [FILE])
     assert await store.containers.file("cntr_1", "cfile_1") is None
