@@ -14,7 +14,9 @@ SCHEMA = {
 }
 
 
-@pytest.mark.parametrize("content", ['{"a": 1}', ' {"a": 1, "b": "x", "c": null}\n'])
+@pytest.mark.parametrize(
+    "content", ['{"a": 1}', ' {"a": 1, "b": "x", "c": null}\n', '{"a": 1}'.ljust(1 << 20)]
+)
 def test_valid_arguments_are_read(content: str) -> None:
     assert read_arguments(content, SCHEMA)["a"] == 1
 

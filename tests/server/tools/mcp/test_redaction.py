@@ -1,5 +1,9 @@
 """Secrets in texts."""
 
+import json
+
+import pytest
+
 from server.tools.mcp.redaction import Redactor
 
 
@@ -15,6 +19,13 @@ def test_a_token_is_a_secret_without_its_scheme() -> None:
 
 def test_short_values_are_no_secrets() -> None:
     assert Redactor(["1", "a b"]).clean("1 a b") == "1 a b"
+
+
+@pytest.mark.parametrize("only_ascii", [True, False])
+def test_a_secret_is_found_where_json_escapes_it(only_ascii: bool) -> None:
+    text = json.dumps({"key": '"ü" is it'}, ensure_ascii=only_ascii)
+
+    assert Redactor(['"ü" is it']).clean(text) == '{"key": "[redacted]"}'
 
 
 def test_strings_in_json_are_cleaned() -> None:
