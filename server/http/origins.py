@@ -100,8 +100,8 @@ def _local_address(scope: Scope) -> str | None:
 
 def _authority(origin: str) -> str | None:
     """The host and port of an origin; None if it has none, such as `null`."""
-    scheme, colon, authority = origin.partition("://")
-    return authority if colon and scheme in ("http", "https") else None
+    scheme, _, authority = origin.partition("://")
+    return authority if scheme in ("http", "https") else None
 
 
 def _is_preflight(scope: Scope, headers: Headers) -> bool:

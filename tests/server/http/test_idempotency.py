@@ -221,6 +221,22 @@ async def test_what_breaks_when_its_client_has_left_is_logged(
     assert server.calls == 2
 
 
+async def test_an_answer_that_is_cancelled_as_the_server_ends_is_no_error() -> None:
+    server = Counting()
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, error: errors.append(error))
+    others = asyncio.all_tasks()
+    await sent_until(server, server.started)
+    cancelled = asyncio.all_tasks() - others
+    for task in cancelled:
+        task.cancel()
+    await asyncio.wait(cancelled)
+    server.go.set()
+    assert (await server.post(path="/stream")).text == "ab"
+    assert server.calls == 2
+    assert errors == []
+
+
 async def test_a_stored_stream_is_sent_in_one_piece() -> None:
     server = Counting()
     server.go.set()

@@ -69,6 +69,7 @@ async def test_any_page_may_where_all_are_granted() -> None:
         ),
         pytest.param({"origin": "null"}, id="a page without origin"),
         pytest.param({"origin": "file://"}, id="a file"),
+        pytest.param({"origin": "capacitor://localhost:8000"}, id="an app with a name of its own"),
         pytest.param({"origin": f"{CHAT}.evil.example"}, id="a prefix"),
         pytest.param({"origin": "https://evil.example", **CROSS}, id="cross-site"),
         pytest.param(CROSS, id="cross-site without an origin"),
