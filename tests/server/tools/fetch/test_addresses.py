@@ -45,10 +45,56 @@ def test_a_network_has_to_be_one() -> None:
         parse_networks(["intranet"])
 
 
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1.", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("017700000001", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("0X7F000001.", "127.0.0.1"),
+        ("::1", "::1"),
+        ("[::1]", "::1"),
+    ],
+)
+def test_all_spellings_of_an_address_are_read(host: str, address: str) -> None:
+    assert literal(host) == ip_address(address)
+
+
+@pytest.mark.parametrize("host", ["1.2.3.4.5", "999.1.1.1", "a.0x7g", "fe80::1%lo", "1.2%3"])
+def test_what_ends_in_a_number_and_is_no_address_is_refused(host: str) -> None:
+    with pytest.raises(ValueError, match="address"):
+        literal(host)
+
+
 @pytest.mark.parametrize("host", ["example.com", "1.example", "a.1b", "localhost"])
 def test_names_are_no_addresses(host: str) -> None:
     assert literal(host) is None
 
 
-def test_an_ipv4_address_embeds_none() -> None:
-    assert list(embedded(ip_address("127.0.0.1"))) == []
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("127.0.0.1", []),
+        ("2606:4700:4700::1111", []),
+        ("::7f00:1", ["127.0.0.1"]),
+        ("::1:7f00:1", []),
+        ("::ffff:10.1.2.3", ["10.1.2.3"]),
+        ("64:ff9b::10.1.2.3", ["10.1.2.3"]),
+        ("64:ff9b:1:2::10.1.2.3", ["10.1.2.3"]),
+        ("2002:a01:203::1", ["10.1.2.3"]),
+        ("2001:0:53aa:64c::80ff:fffe", ["83.170.6.76", "127.0.0.1"]),
+        ("2606:4700::5efe:10.1.2.3", ["10.1.2.3"]),
+        ("2606:4700::200:5efe:10.1.2.3", ["10.1.2.3"]),
+    ],
+)
+def test_the_addresses_that_an_address_embeds(text: str, found: list[str]) -> None:
+    assert [str(each) for each in embedded(ip_address(text))] == found
+
+
+@pytest.mark.parametrize(
+    "text", ["64:ff9b::10.2.0.1", "2002:a02:1::1", "2606:4700::200:5efe:10.2.0.1"]
+)
+def test_an_address_that_embeds_a_private_one_is_not_allowed(text: str) -> None:
+    """Nor where the operator allows another network."""
+    assert not AddressPolicy(parse_networks(["10.1.0.0/16"])).permits(ip_address(text))
