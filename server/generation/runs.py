@@ -153,9 +153,7 @@ class Run:
         try:
             await produce(self._emit if self._journal is None else self._write)
         except asyncio.CancelledError:
-            # Raising it again would make a reference cycle with the task.
-            if not self._cancelled:
-                raise
+            pass  # Raising it again would make a reference cycle with the task.
         except APIError as error:
             self.error = _without_frames(error)
         except Exception:
@@ -317,9 +315,8 @@ class Runs:
         return self._runs.get(request_id)
 
     def reason(self, request_id: str) -> APIError | None:
-        """The error with which the server cancelled the run, None if it did not."""
-        run = self.find(request_id)
-        return None if run is None else run.reason
+        """The error with which the server cancelled a run that is not done, None if it did not."""
+        return self._runs[request_id].reason
 
     def cancel(self) -> None:
         """Cancel all runs, because the server stops."""

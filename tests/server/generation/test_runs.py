@@ -404,6 +404,35 @@ async def test_a_reader_takes_what_has_come_since_the_last_time(
         assert reader.take() == events(2)
 
 
+@pytest.mark.parametrize("discard_taken", [False, True])
+async def test_a_reader_takes_no_more_at_once_than_it_wants(
+    source: Source, discard_taken: bool
+) -> None:
+    run = Run(source)
+    with run.read(lambda: None, discard_taken=discard_taken) as reader:
+        source.say(0, 1, 2, 3, 4)
+        await settle()
+        taken = []
+        for most in (2, 2, 2, 2):
+            taken.append((reader.waiting, [*reader.take(most)]))
+        assert taken == [(5, events(0, 1)), (3, events(2, 3)), (1, events(4)), (0, [])]
+
+
+async def test_an_event_is_kept_until_all_forgetting_readers_have_taken_it(source: Source) -> None:
+    run = Run(source)
+    with (
+        run.read(lambda: None, discard_taken=True) as one,
+        run.read(lambda: None, discard_taken=True) as other,
+    ):
+        source.say(0, 1)
+        await settle()
+        assert one.take() == events(0, 1)
+        assert other.take(1) == events(0)
+        assert run.events == events(1)
+        assert other.take() == events(1)
+    assert run.events == []
+
+
 async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Source) -> None:
     run = Run(source)
     with run.read(lambda: None, discard_taken=True) as reader:
@@ -412,6 +441,9 @@ async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Sou
             await settle()
             assert reader.take() == events(number)
             assert run.events == []
+            assert reader.position == number + 1
+        with run.read(lambda: None) as late:
+            assert late.is_late
 
 
 async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(source: Source) -> None:
