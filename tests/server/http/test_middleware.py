@@ -159,6 +159,21 @@ async def test_a_request_that_ends_without_an_answer_is_logged_too(
     assert record.getMessage().startswith("GET / unanswered ")
 
 
+@pytest.mark.parametrize(("status", "lines"), [(200, 0), (304, 0), (400, 1), (503, 1)])
+async def test_a_request_that_is_not_worth_a_line_has_one_where_it_fails(
+    status: int, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def polled(scope: Scope, receive: Receive, send: Send) -> None:
+        state_of(scope).unlogged = True
+        await Response(status_code=status)(scope, receive, send)
+
+    async def send(_: Message) -> None: ...
+
+    caplog.set_level(logging.INFO, "server.http.middleware")
+    await RequestId(polled)({"type": "http", "method": "GET", "path": "/"}, unused, send)
+    assert len(caplog.records) == lines
+
+
 async def test_a_handshake_that_is_refused_has_an_id_and_a_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
