@@ -46,9 +46,9 @@ class Toolbox:
         A slower tool goes on starting. Each is logged when its start ends.
         """
         self._starting = {tool.name: asyncio.create_task(self._start(tool)) for tool in self.tools}
-        if self._starting:
-            await asyncio.wait(self._starting.values(), timeout=START_SECONDS)
         try:
+            if self._starting:
+                await asyncio.wait(self._starting.values(), timeout=START_SECONDS)
             yield
         finally:
             await self._stop()

@@ -33,6 +33,17 @@ async def test_tools_are_started_and_stopped() -> None:
     assert (tool.started, tool.stopped) == (1, 1)
 
 
+async def test_tools_are_stopped_where_the_wait_for_a_slow_one_is_cancelled() -> None:
+    """As when a server ends before it accepts requests."""
+    first, slow = Tool(), Late()
+    opening = asyncio.create_task(Toolbox([first, slow]).running().__aenter__())
+    await slow.has_begun.wait()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert (first.stopped, slow.stopped) == (1, 1)
+
+
 async def test_no_tools_need_no_time() -> None:
     async with Toolbox(()).running():
         assert Toolbox(()).problems == {}
@@ -68,10 +79,12 @@ class Late(Tool):
 
     def __init__(self) -> None:
         super().__init__()
+        self.has_begun = asyncio.Event()
         self.go = asyncio.Event()
         self.has_started = asyncio.Event()
 
     async def start(self) -> None:
+        self.has_begun.set()
         await self.go.wait()
         self.problem = "no folder"
         asyncio.get_running_loop().call_soon(self.has_started.set)
