@@ -300,3 +300,18 @@ async def test_a_write_after_a_final_failure_raises(store_first: bool, failure: 
     with pytest.raises(type(failure)):
         await writer.write([delta(1)], shown.extend)
     assert delta(1) not in shown
+
+
+async def test_events_after_a_failure_are_shown_with_the_next_numbers_and_not_stored() -> None:
+    store, shown = FailingAppends(), list[Event]()
+    writer = await journal(store)
+    store.failure = RunLost("one")
+    await writer.write([delta(0)], shown.extend)
+    await store.appended.wait()
+    await asyncio.sleep(0)
+    with pytest.raises(RunLost):
+        await writer.write([delta(1)], shown.extend)
+    await writer.write([delta(2), delta(3)], shown.extend)
+    await writer.write([{**LAST, "sequence_number": 4}], shown.extend)
+    assert shown == [delta(0), delta(1), delta(2), LAST]
+    assert await stored_events(store) == []
