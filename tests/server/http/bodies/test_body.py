@@ -346,6 +346,14 @@ async def test_the_pieces_of_a_body_are_charged_beside_the_whole_while_they_are_
     assert server.charged == [LIMIT]
 
 
+async def test_so_are_the_pieces_of_a_decoded_body() -> None:
+    body = bytes(SLICE + 1000)
+    short, enough = (Server(2 * SLICE, 2 * len(body) - missing) for missing in (1, 0))
+    assert (await short.post(zstd(body), "zstd")).status_code == 503
+    assert (await enough.post(zstd(body), "zstd")).status_code == 200
+    assert enough.charged == [len(body)]
+
+
 @pytest.mark.parametrize("encoding", [b"gzip", b"identity"])
 async def test_a_client_that_leaves_half_way_is_gone(encoding: bytes) -> None:
     arriving: list[Message] = [
