@@ -41,6 +41,17 @@ def test_a_part_or_all_is_taken_back() -> None:
     assert budget.used == 0
 
 
+def test_what_grows_and_shrinks_is_charged_at_its_size() -> None:
+    budget = Budget(10)
+    lease = Lease(budget)
+    for size in (6, 9, 9, 2):
+        lease.resize(size)
+        assert budget.used == size
+    with pytest.raises(BodyMemoryExhausted):
+        lease.resize(11)
+    assert budget.used == 2
+
+
 def test_the_most_that_a_lease_charged_stays_when_less_is_charged() -> None:
     lease = Lease(Budget(10))
     for size in (6, 4):
