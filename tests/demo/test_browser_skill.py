@@ -69,7 +69,7 @@ def test_pages_of_markdown_are_displayed_as_by_the_server(tmp_path: Path) -> Non
 
 def server_display(cursor: int, page: Page, start: int, count: int) -> str:
     lines = server_lines.wrap(page.text)
-    end = server_lines.view_end(lines, start, count)
+    end = min(start + count, len(lines)) if count else server_lines.view_end(lines, start)
     shown = ServerPage(page.url, page.title, page.text, page.links)
     return server_lines.display(cursor, shown, lines, start, end)
 
@@ -107,7 +107,7 @@ def test_search_results_are_the_servers(query: str, server_index: FolderIndex) -
     found = [SearchResult(url(hit.path), hit.title, hit.summary) for hit in hits]
     page, _ = _results_page(query, found)
     lines = server_lines.wrap(page.text)
-    expected = server_lines.display(0, page, lines, 0, server_lines.view_end(lines, 0, -1))
+    expected = server_lines.display(0, page, lines, 0, server_lines.view_end(lines, 0))
     assert Session(site).search(query)[2].text == expected
 
 

@@ -112,13 +112,8 @@ def _filled(line: str) -> Iterator[str]:
         yield current
 
 
-def view_end(lines: Sequence[str], start: int, count: int, tokens: int = VIEW_TOKENS) -> int:
-    """The line after the last one of a view. count: lines; without any, as many as `tokens` have.
-
-    The last line may exceed the tokens.
-    """
-    if count > 0:
-        return min(start + count, len(lines))
+def view_end(lines: Sequence[str], start: int, tokens: int = VIEW_TOKENS) -> int:
+    """The line after the last one of a view of so many tokens, which that line may exceed."""
     used = 0
     for number in range(start, len(lines)):
         used += len(encode(f"L{number}: {lines[number]}\n"))

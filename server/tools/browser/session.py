@@ -279,9 +279,9 @@ class BrowserSession:
             )
         tokens = self._config.size.tokens
         if count > 0:
-            end = min(start + count, view_end(lines, start, -1, _MOST_VIEWS * tokens))
+            end = min(start + count, view_end(lines, start, _MOST_VIEWS * tokens))
         else:
-            end = view_end(lines, start, -1, tokens)
+            end = view_end(lines, start, tokens)
         cursor = self._stack.push(entry)
         return display(cursor, entry.page, lines, start, end)
 

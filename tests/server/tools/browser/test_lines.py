@@ -79,16 +79,14 @@ def test_a_long_line_is_read_in_slices(monkeypatch: pytest.MonkeyPatch, text: st
 
 def test_a_view_has_as_many_tokens_as_fit_rounded_up() -> None:
     lines = [f"line {number} has some words in it" for number in range(500)]
-    end = view_end(lines, 100, -1, 1024)
+    end = view_end(lines, 100, 1024)
     shown = "".join(f"L{n}: {lines[n]}\n" for n in range(100, end))
     assert count(shown) > 1024
     assert count("".join(f"L{n}: {lines[n]}\n" for n in range(100, end - 1))) <= 1024
 
 
 def test_a_view_ends_with_the_page() -> None:
-    assert view_end(["a"] * 10, 5, -1) == 10
-    assert view_end(["a"] * 10, 5, 3) == 8
-    assert view_end(["a"] * 10, 5, 30) == 10
+    assert view_end(["a"] * 10, 5) == 10
 
 
 def test_the_display_is_that_of_the_training() -> None:
