@@ -10,6 +10,7 @@ from server.outbound.responses.interrupted import end_interrupted
 from server.persistence.stored_stream import (
     BATCH_EVENTS,
     current_response,
+    current_status,
     follow_stored,
     stream_stored,
     wait_until_ended,
@@ -248,3 +249,15 @@ async def test_a_running_response_is_folded_from_its_stored_events(store: Memory
     await store.append("r", [{"type": "response.queued", "response": queued, "sequence_number": 0}])
     assert await current_response(store, "a", "r") == queued
     assert await current_response(store, "b", "r") is None
+
+
+async def test_a_status_is_that_of_the_stored_events_or_else_as_it_was_read(
+    store: MemoryStore,
+) -> None:
+    queued = {**RESPONSE, "status": "queued"}
+    assert await current_status(store, "a", queued) == "queued"
+    started = {"type": "response.in_progress", "response": RESPONSE, "sequence_number": 0}
+    await store.append("r", [started])
+    assert await current_status(store, "a", queued) == "in_progress"
+    await store.delete("a", "r")
+    assert await current_status(store, "a", queued) == "queued"
