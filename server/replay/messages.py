@@ -14,7 +14,6 @@ from server.replay.conversation import developer
 from server.replay.preambles import before_calls
 from server.replay.reasoning_fields import reasoning_of
 from server.replay.sealed_items import Unseal
-from server.replay.sealing import refuse_seal
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import array, invalid, label, mapping, optional_string, string
 
@@ -46,7 +45,7 @@ def read_messages(
     value: Any,
     *,
     messages_up_to_call: MessagesUpToCall = NO_CALLS,
-    unseal: Unseal = refuse_seal,
+    unseal: Unseal,
     text_is_summary: bool = False,
     json_content: bool = False,
 ) -> list[Message]:

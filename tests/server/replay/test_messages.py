@@ -5,10 +5,19 @@ import pytest
 
 from harmony.messages import Author, Channel, DeveloperContent, Message, Role
 from server.errors import InvalidRequest
-from server.replay.messages import read_messages
+from server.replay import messages
 
 ASSISTANT = Author(Role.ASSISTANT)
 USER = {"role": "user", "content": "hi"}
+
+
+def read_messages(value: Any, **options: Any) -> list[Message]:
+    """Read messages that hold no seal."""
+
+    def unseal(seal: str, param: str) -> Message:
+        raise AssertionError(f"{param} is no seal")
+
+    return messages.read_messages(value, unseal=unseal, **options)
 
 
 def analysis(text: str) -> Message:
