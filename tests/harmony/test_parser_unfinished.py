@@ -168,9 +168,14 @@ def test_text_after_a_message_has_the_span_of_its_own_tokens() -> None:
     assert (deltas[-1].text, deltas[-1].span) == ("Hello there", (5, 7))
 
 
-def test_text_after_a_stray_end_follows_stray_tokens() -> None:
-    _, second = messages("Hello<|end|> now then")
-    assert Repair.STRAY_TOKENS in second.repairs
+@pytest.mark.parametrize(
+    "completion",
+    ["Hello<|end|> now then", "<|channel|>final<|message|>x<|end|>x<|start|>assistant now then"],
+)
+def test_text_after_stray_text_follows_stray_tokens(completion: str) -> None:
+    *_, stray, last = messages(completion)
+    assert Repair.STRAY_TOKENS not in stray.repairs
+    assert Repair.STRAY_TOKENS in last.repairs
 
 
 @pytest.mark.parametrize(("completion", "expected"), STRANDED.items())
