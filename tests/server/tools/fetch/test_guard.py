@@ -229,6 +229,43 @@ async def test_another_address_is_tried_when_one_refuses(network: Network) -> No
     assert page.body == b"public"
 
 
+class Unconnected:
+    """Connects to nothing. tried: the addresses, with the seconds for each."""
+
+    def __init__(self, error: Exception) -> None:
+        self.tried: list[tuple[str, float | None]] = []
+        self._error = error
+
+    async def connect_tcp(
+        self, host: str, port: int, seconds: float | None, *options: object
+    ) -> None:
+        self.tried.append((host, seconds))
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "found", "seconds", "tried"),
+    [
+        (httpcore.ConnectTimeout(), 2, 8.0, [("1.1.1.1", 4.0), ("1.1.1.2", 4.0)]),
+        (httpcore.ConnectError(), 2, None, [("1.1.1.1", None), ("1.1.1.2", None)]),
+        (httpcore.ConnectError(), 64, 8.0, [(f"1.1.1.{n}", 2.0) for n in range(1, 5)]),
+        (httpx2.ConnectError("x"), 2, 8.0, [("1.1.1.1", 4.0), ("1.1.1.2", 4.0)]),
+        (httpcore.ReadError(), 2, 8.0, [("1.1.1.1", 4.0)]),
+    ],
+)
+async def test_a_few_addresses_share_the_time_to_connect(
+    error: Exception, found: int, seconds: float | None, tried: list[tuple[str, float | None]]
+) -> None:
+    async def resolve(host: str) -> list[str]:
+        return [f"1.1.1.{number}" for number in range(1, found + 1)]
+
+    inner = Unconnected(error)
+    backend = GuardedBackend(Guard(FetchPolicy(), resolve), inner)
+    with pytest.raises(type(error)):
+        await backend.connect_tcp("a.example", 443, seconds)
+    assert inner.tried == tried
+
+
 async def test_the_host_header_has_the_name(network: Network) -> None:
     host = network.name("site.example", [PUBLIC])
     network.pages["/"] = answer("public")
