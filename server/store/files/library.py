@@ -113,7 +113,7 @@ class FileLibrary:
         stored = StoredFile(
             staging.owner,
             # OpenAI's ids of files have a hyphen.
-            new_id("file").replace("_", "-", 1),
+            new_id("file").replace("_", "-"),
             info.filename,
             info.purpose,
             size,

@@ -334,6 +334,27 @@ async def test_a_key_has_so_many_files(folder: Path) -> None:
     assert caught.value.code == "storage_full"
 
 
+async def test_an_upload_that_would_be_one_file_too_many_does_not_begin(folder: Path) -> None:
+    library = Library(folder, files=1)
+    await add(library, b"")
+    with pytest.raises(BodyTooLarge) as caught:
+        await library.staging("a").__aenter__()
+    assert caught.value.code == "storage_full"
+
+
+async def test_an_upload_is_refused_where_earlier_files_leave_no_room_for_its_bytes(
+    folder: Path,
+) -> None:
+    store = MemoryFiles()
+    await add(Library(folder, store), b"123456")
+    library = Library(folder, store, total=10)
+    async with library.staging("a") as staging:
+        await staging.write(b"1234")
+        with pytest.raises(BodyTooLarge) as caught:
+            await staging.write(b"5")
+    assert caught.value.code == "storage_full"
+
+
 async def test_a_file_has_so_many_bytes(folder: Path) -> None:
     library = Library(folder, file=3)
     await add(library, b"123")
