@@ -94,6 +94,22 @@ async def test_a_provider_that_fails_again_and_again_is_paused() -> None:
     assert provider.calls == 4
 
 
+async def test_only_failures_in_a_row_pause_a_provider() -> None:
+    provider = Provider("a", BROKEN, BROKEN, ["https://a/"], BROKEN, BROKEN, ["https://a/"])
+    chain = SearchChain([provider, Provider("b", [])])
+    assert [await urls(chain) for _ in range(6)] == [[], [], ["https://a/"]] * 2
+
+
+async def test_a_provider_is_paused_for_five_minutes_at_most() -> None:
+    now = [0.0]
+    provider = Provider("a", SearchError("limit", retry_after=86_400.0), ["https://a/"])
+    chain = SearchChain([provider, Provider("b", [])], clock=lambda: now[0])
+    found = []
+    for now[0] in (0.0, 299.0, 300.0):
+        found.append(await urls(chain))
+    assert found == [[], [], ["https://a/"]]
+
+
 async def test_a_provider_that_refuses_queries_is_not_paused() -> None:
     refusal = SearchError("too long", of_query=True)
     provider = Provider("a", *[refusal] * 5, ["https://a/"])
