@@ -1,13 +1,14 @@
 """Decodes compressed request bodies, a slice at a time.
 
-Source: RFC 9110, 8.4 (Content-Encoding), and RFC 9659, which bounds zstd's window to 8 MB.
+Sources: RFC 9110, 8.4 (Content-Encoding), RFC 8878, 3.1 (the frames of zstd), and RFC 9659, which
+bounds their window to 8 MB.
 """
 
 import gzip
 import io
 import zlib
 from collections.abc import Callable
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import zstandard
 
@@ -27,6 +28,14 @@ FREE_BYTES = 4 * 1024 * 1024
 
 131,072 tokens, the longest context of gpt-oss, are about 600 KB of English text, so repetitive
 texts that fit into the context pass.
+"""
+
+_SKIPPED_BYTES = 128 * 1024 + 64
+_SKIPPED = b"\x50\x2a\x4d\x18" + _SKIPPED_BYTES.to_bytes(4, "little") + b"\xff" * _SKIPPED_BYTES
+"""A skippable frame that is read behind each zstd body.
+
+zstandard takes a body that is cut off within a frame for a whole one. There, these bytes are an
+error: they can be neither a block nor a frame, and are more than the rest of the largest block.
 """
 
 
@@ -80,7 +89,24 @@ def check(encoding: str) -> None:
 
 def _zstd(body: BinaryIO) -> BinaryIO:
     decompressor = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
-    return decompressor.stream_reader(body, read_across_frames=True)
+    source = cast(BinaryIO, _WithSkippedFrame(body))  # zstandard calls `read` and `close` only
+    return decompressor.stream_reader(source, read_across_frames=True)
+
+
+class _WithSkippedFrame:
+    """A file with a zstd body, which is read as if `_SKIPPED` were behind it."""
+
+    def __init__(self, body: BinaryIO) -> None:
+        self._body = body
+        self._behind = io.BytesIO(_SKIPPED)
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, at most `size`; empty at the end."""
+        return self._body.read(size) or self._behind.read(size)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._body.close()
 
 
 def _gzip(body: BinaryIO) -> BinaryIO:

@@ -1,4 +1,5 @@
 import gzip
+from random import Random
 
 import pytest
 import zstandard
@@ -36,10 +37,22 @@ def test_a_body_may_have_several_parts_that_were_compressed_alone(encoding: str)
     assert everything(body, encoding) == b"abcde"
 
 
-def test_a_gzip_body_that_is_cut_off_is_refused() -> None:
-    with pytest.raises(APIError) as caught:
-        everything(gzip.compress(b"abcde")[:-1], "gzip")
-    assert (caught.value.status, caught.value.code) == (400, "invalid_encoding")
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+@pytest.mark.parametrize("text", [b"abcde", bytes(300_000), Random(1).randbytes(300_000)])
+def test_a_body_that_is_cut_off_is_refused(encoding: str, text: bytes) -> None:
+    whole = encoded(b"whole", encoding)
+    body = encoded(text, encoding)
+    for size in {1, len(body) // 3, len(body) // 2, len(body) - 5, len(body) - 1}:
+        for before in (b"", whole):
+            with pytest.raises(APIError) as caught:
+                everything(before + body[:size], encoding)
+            assert (caught.value.status, caught.value.code) == (400, "invalid_encoding")
+
+
+def test_what_zstd_skips_is_no_text() -> None:
+    skippable = b"\x53\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"???"
+    body = zstandard.compress(b"abc") + skippable + zstandard.compress(b"de") + skippable
+    assert everything(body, "zstd") == b"abcde"
 
 
 def test_a_zstd_window_of_more_than_8_mb_is_refused() -> None:
