@@ -152,13 +152,14 @@ async def test_a_prefill_follows_the_prompt_and_opens_the_message(
 
 
 @pytest.mark.parametrize("limit", [None, 1000])
+@pytest.mark.parametrize("room", [1, 5])
 async def test_the_answer_may_fill_the_context_and_no_more(
-    start_engine: StartEngine, limit: int | None
+    start_engine: StartEngine, limit: int | None, room: int
 ) -> None:
     engine = await start_engine(ANSWER)
-    engine.changes["context_length"] = len(PROMPT) + 5
+    engine.changes["context_length"] = len(PROMPT) + room
     turn = await prepare(replace(PLAN, max_tokens=limit), engine, "r")
-    assert turn.request.max_tokens == 5
+    assert turn.request.max_tokens == room
 
 
 async def test_a_prompt_that_leaves_no_room_is_refused_by_its_field(
@@ -184,6 +185,19 @@ async def test_a_truncated_prompt_leaves_room_for_the_answer_after_a_prefill(
         engine.changes["context_length"] = context_length
         request = (await prepare(plan, engine, "r")).request
         assert request.max_tokens >= context_length // LEAST_ROOM
+
+
+async def test_a_prompt_is_truncated_only_where_the_answer_needs_the_room(
+    start_engine: StartEngine,
+) -> None:
+    engine = await start_engine(ANSWER)
+    conversation = Conversation(CONVERSATION.messages * 20)
+    whole = tuple(render(conversation))
+    engine.changes["context_length"] = len(whole) + 5
+    plan = TurnPlan(conversation, max_tokens=5, truncate=True)
+    assert (await prepare(plan, engine, "r")).request.prompt_token_ids == whole
+    longer = (await prepare(replace(plan, max_tokens=6), engine, "r")).request
+    assert (len(longer.prompt_token_ids) < len(whole), longer.max_tokens) == (True, 6)
 
 
 @pytest.mark.parametrize(
