@@ -443,6 +443,12 @@ async def test_a_response_that_is_deleted_while_it_is_made_stays_deleted(store: 
     assert await store.items("a", ["out_one"]) == {}
 
 
+async def test_another_owner_cancels_no_run_by_a_deletion(store: Store) -> None:
+    await store.begin(running("one"))
+    assert not await store.delete("b", "one")
+    assert await store.heartbeat(["one"]) == frozenset()
+
+
 async def test_a_run_is_notified_of_its_cancellation(store: Store) -> None:
     await store.begin(running("one"))
     await store.begin(running("two"))

@@ -4,9 +4,13 @@ import asyncio
 from dataclasses import replace
 from random import Random
 
+import pytest
+
+from server.store.conversations.base import Conversation
 from server.store.items import StoredItem
 from server.store.responses.base import Ledger, StoredResponse
 from server.store.responses.memory import MemoryStore
+from tests.server.store.test_contract import first_of, turn
 from tests.stored import put
 
 
@@ -92,12 +96,24 @@ async def test_a_response_that_is_too_large_is_stored_until_the_next() -> None:
     assert await store.get("a", "two") is not None
 
 
-async def test_a_ledger_weighs_too() -> None:
+NOISE = Random(0).randbytes(20_000).hex()
+
+
+@pytest.mark.parametrize("heavy", ["one", "two"])
+async def test_a_ledger_weighs_too(heavy: str) -> None:
     store = MemoryStore(most=20_000)
-    noise = Random(0).randbytes(20_000).hex()
-    await put(store, stored("one"), [{"type": "x", "delta": noise}])
-    await put(store, stored("two"))
-    assert await store.get("a", "one") is None
+    for name in ("one", "two"):
+        await put(store, stored(name), [{"type": "x", "delta": NOISE if name == heavy else ""}])
+    assert [await store.get("a", name) is None for name in ("one", "two")] == [True, False]
+
+
+async def test_a_deleted_ledger_weighs_nothing() -> None:
+    store = MemoryStore(most=20_000)
+    await put(store, stored("one"), [{"type": "x", "delta": NOISE}])
+    await store.delete("a", "one")
+    for name in ("two", "three"):
+        await put(store, stored(name))
+    assert await store.get("a", "two") is not None
 
 
 async def test_a_response_is_still_made_while_its_long_end_is_packed() -> None:
@@ -118,3 +134,15 @@ async def test_what_is_deleted_weighs_nothing() -> None:
         await put(store, stored(f"small_{number}"))
         await store.delete("a", "big")
     assert await store.get("a", "small_5") is not None
+
+
+async def test_a_response_keeps_the_history_of_one_that_is_deleted_before_it_begins() -> None:
+    store = MemoryStore()
+    item = StoredItem({"id": "x", "type": "message"})
+    await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31"), [item])
+    one = await first_of(store, "conv_1")
+    await put(store, one)
+    await store.delete("a", "one")
+    two = turn("two", previous=one)
+    await put(store, two)
+    assert await store.get("a", "two") == two
