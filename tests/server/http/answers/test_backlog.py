@@ -89,10 +89,11 @@ async def test_events_come_in_their_order_whether_they_waited_or_not(source: Sou
 async def test_a_block_is_taken_at_a_time(source: Source) -> None:
     run = Run(source)
     with opened(run) as waiting:
-        await source.say(*range(7))
+        await source.say(*range(4))
         waiting.hold()
-        sizes = [len(waiting.take()) for _ in range(4)]
-    assert sizes == [3, 3, 1, 0]
+        await source.say(4)
+        taken = [(len(waiting.take()), waiting.has_more) for _ in range(4)]
+    assert taken == [(3, True), (1, True), (1, False), (0, False)]
 
 
 @pytest.mark.usefixtures("in_blocks")
@@ -117,6 +118,28 @@ async def test_what_is_stored_is_read_from_the_first_event_that_was_not_taken(
         assert waiting.take() == []
         assert waiting.resume_at == 3 * taken
         assert run.events == []
+
+
+async def test_who_comes_late_reads_from_the_store_what_was_dropped(source: Source) -> None:
+    run = Run(source)
+    with opened(run) as waiting:
+        await source.say(*range(5))
+        take_all(waiting)
+        with opened(run, stored=stored) as late:
+            assert late.resume_at == 0
+            assert late.take() == []
+
+
+@pytest.mark.usefixtures("in_blocks")
+async def test_what_was_taken_does_not_wait_any_more(source: Source) -> None:
+    """A client that pauses now and then gets an answer that is longer than the limit."""
+    run = Run(source)
+    with opened(run, limit=20) as waiting:
+        for _ in range(10):
+            await source.say(*range(8))
+            waiting.hold()
+            assert take_all(waiting) == encoded(*range(8))
+    assert run.reason is None
 
 
 async def test_what_is_not_stored_ends_its_run_once(source: Source) -> None:

@@ -12,7 +12,13 @@ from starlette.types import Message
 
 from server.errors import APIError, BodyTooLarge, InvalidRequest, UnsupportedEncoding
 from server.http.bodies import multipart
-from server.http.bodies.multipart import OVERHEAD, Form, read_form
+from server.http.bodies.multipart import (
+    MOST_FIELD_BYTES,
+    MOST_FIELDS,
+    OVERHEAD,
+    Form,
+    read_form,
+)
 
 TYPE = "multipart/form-data; boundary=x"
 
@@ -33,6 +39,10 @@ def part(disposition: str, content: bytes) -> bytes:
     return head.encode() + content + b"\r\n"
 
 
+def fields(count: int) -> bytes:
+    return b"".join(part(f'name="{number}"', b"x") for number in range(count))
+
+
 FILE = part('name="file"; filename="a.csv"', b"1,2\r\n--3")
 END = b"--x--\r\n"
 
@@ -48,13 +58,13 @@ async def read(*pieces: bytes, sink: Sink | None = None, ends: bool = True, **he
     async def receive() -> Message:
         return messages.pop(0)
 
-    fields = {"content-type": TYPE} | {
+    given = {"content-type": TYPE} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }
     scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
-        "headers": [(name.encode(), value.encode()) for name, value in fields.items()],
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
     }
     return await read_form(Request(scope, receive), sink or Sink())
 
@@ -78,6 +88,12 @@ async def test_pieces_may_end_anywhere(cuts: list[int], content: bytes) -> None:
     assert sink.content == content
 
 
+async def test_fields_are_read_up_to_their_limits() -> None:
+    assert len((await read(fields(MOST_FIELDS) + FILE + END)).fields) == MOST_FIELDS
+    long = part('name="a"', b"x" * MOST_FIELD_BYTES)
+    assert len((await read(long + FILE + END)).fields["a"]) == MOST_FIELD_BYTES
+
+
 async def test_a_file_without_a_name_gets_one() -> None:
     assert (await read(part('name="file"', b"1") + END)).filename == "upload"
 
@@ -93,18 +109,19 @@ async def test_a_file_without_a_name_gets_one() -> None:
         (part('name="purpose"', b"batch") + END, "missing_required_parameter", "file"),
         (FILE + FILE + END, "invalid_value", "file"),
         (part('name="other"; filename="a"', b"") + END, "invalid_value", "file"),
-        (part('name="a"', b"x" * 70_000) + FILE + END, "invalid_value", None),
-        (
-            b"".join(part(f'name="{n}"', b"") for n in range(33)) + FILE + END,
-            "invalid_value",
-            None,
-        ),
+        (part('name="a"', b"x" * (MOST_FIELD_BYTES + 1)) + FILE + END, "invalid_value", None),
+        (fields(MOST_FIELDS + 1) + FILE + END, "invalid_value", None),
     ],
 )
 async def test_a_form_that_is_wrong_is_refused(body: bytes, code: str, param: str | None) -> None:
     with pytest.raises(InvalidRequest) as caught:
         await read(body)
     assert (caught.value.code, caught.value.param) == (code, param)
+
+
+async def test_a_form_that_is_wrong_is_refused_before_its_end() -> None:
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        await read(b"--y\r\n", ends=False)
 
 
 @pytest.mark.parametrize(
