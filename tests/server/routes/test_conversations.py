@@ -202,7 +202,7 @@ async def test_unsupported_items_are_refused_if_configured(
 async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
     async with open_app(ANSWER, store=store, api_key=("a", "b")) as app:
         mine, other = ({"authorization": f"Bearer {key}"} for key in "ab")
-        new = await app.post(PATH, {"items": [user("hi")]}, headers=mine)
+        new = await app.post(PATH, {"items": [user("hi") | {"id": "msg_1"}]}, headers=mine)
         url = f"{PATH}/{new.json()['id']}"
         for method, path in (
             ("GET", url),
@@ -210,16 +210,19 @@ async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
             ("DELETE", url),
             ("GET", f"{url}/items"),
             ("POST", f"{url}/items"),
-            ("GET", f"{url}/items/x"),
-            ("DELETE", f"{url}/items/x"),
+            ("GET", f"{url}/items/msg_1"),
+            ("DELETE", f"{url}/items/msg_1"),
         ):
-            change: Any = {"metadata": {}} if method == "POST" else None
+            change: Any = {"metadata": {}, "items": [user("ho")]} if method == "POST" else None
             answer = await app.client.request(method, path, json=change, headers=other)
             assert answer.status_code == 404
             answer = await app.client.request(method, path, json=change)
             assert answer.status_code == 401
         body = {"conversation": new.json()["id"], "input": "hi"}
         assert (await app.post("/v1/responses", body, headers=other)).status_code == 404
+        assert (await app.client.get(url, headers=mine)).json() == new.json()
+        (item,) = (await app.client.get(f"{url}/items", headers=mine)).json()["data"]
+    assert item["id"] == "msg_1"
 
 
 @pytest.mark.parametrize("as_object", [False, True])
