@@ -73,8 +73,8 @@ def _declared_name(entry: HostedEntry) -> str:
 
     MCP servers each have one, and with it a state and a time limit of their own.
     """
-    label = entry.config.get("server_label")
-    return entry.tool.name if label is None else f"{entry.tool.name}.{label}"
+    name = entry.tool.name
+    return f"{name}.{entry.config.get('server_label')}" if _is_mcp(entry) else name
 
 
 def hosted_entries(value: Any, tools: Mapping[str, HostedTool]) -> tuple[HostedEntry, ...]:

@@ -186,9 +186,12 @@ async def test_a_session_gets_the_state_of_the_previous_response() -> None:
     assert tool.opened[0].context.state == {"n": 1}
 
 
-async def test_a_session_gets_the_state_of_a_response_that_is_not_stored() -> None:
+@pytest.mark.parametrize("unknown", [{}, {"server_label": "dmcp"}])
+async def test_a_session_gets_the_state_of_a_response_that_is_not_stored(
+    unknown: dict[str, str],
+) -> None:
     tool = Calculator()
-    fields = {"input": "hi", "tools": [CODE], "previous_response_id": "resp_0"}
+    fields = {"input": "hi", "tools": [CODE | unknown], "previous_response_id": "resp_0"}
     context = context_with(tool, previous=stored())
     await responses.compile(validate(fields, CreateResponse), context)
     assert tool.opened[0].context.state == {"n": 1}
