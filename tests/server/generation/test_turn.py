@@ -151,6 +151,16 @@ async def test_a_prefill_follows_the_prompt_and_opens_the_message(
     )
 
 
+@pytest.mark.parametrize("opened", FINAL)
+async def test_a_message_that_the_prompt_opened_is_left_out_without_text(
+    start_engine: StartEngine, opened: str
+) -> None:
+    engine = await start_engine(f"<|end|><|start|>assistant{ANSWER}")
+    events = await sample(engine, replace(PLAN, prefill=ids(opened)))
+    (closed,) = [event for event in events if isinstance(event, MessageClosed)]
+    assert closed.message.content == "One two three"
+
+
 @pytest.mark.parametrize("limit", [None, 1000])
 @pytest.mark.parametrize("room", [1, 5])
 async def test_the_answer_may_fill_the_context_and_no_more(
