@@ -36,7 +36,7 @@ async def file_response(content: BinaryIO, filename: str, etag: str, headers: He
         raise
     wanted = part or range(size)
     response = await stream_response(_read(content, wanted), filename)
-    if quote(filename) == filename:
+    if quote(filename, safe="") == filename:
         # Some clients read this form alone.
         response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     response.headers["Content-Length"] = str(len(wanted))

@@ -25,9 +25,9 @@ def written(folder: Path, content: bytes) -> Path:
     return path
 
 
-async def response(path: Path, **headers: str) -> Response:
+async def response(path: Path, filename: str = "x.csv", **headers: str) -> Response:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await file_response(path.open("rb"), "x.csv", ETAG, Headers(names))
+    return await file_response(path.open("rb"), filename, ETAG, Headers(names))
 
 
 async def body(answer: Any) -> bytes:
@@ -41,7 +41,24 @@ async def test_a_file_is_a_download(path: Path) -> None:
     assert answer.headers["content-length"] == "10"
     assert answer.headers["accept-ranges"] == "bytes"
     assert answer.headers["etag"] == ETAG
-    assert answer.headers["content-disposition"] == 'attachment; filename="x.csv"'
+
+
+@pytest.mark.parametrize(
+    ("filename", "parameter"),
+    [
+        ("x.csv", 'filename="x.csv"'),
+        ("é x.bin", "filename*=UTF-8''%C3%A9%20x.bin"),
+        ('a"; b="c', "filename*=UTF-8''a%22%3B%20b%3D%22c"),
+        ("a\r\nX-B: c", "filename*=UTF-8''a%0D%0AX-B%3A%20c"),
+        ("../x", "filename*=UTF-8''..%2Fx"),
+    ],
+)
+async def test_a_download_has_the_name_of_its_file(
+    path: Path, filename: str, parameter: str
+) -> None:
+    answer = await response(path, filename)
+    assert await body(answer) == b"0123456789"
+    assert answer.headers["content-disposition"] == f"attachment; {parameter}"
 
 
 async def test_a_file_of_several_pieces_is_read_whole(tmp_path: Path) -> None:
