@@ -121,7 +121,8 @@ class Turn:
         prompt = self._first.prompt_token_ids
         if not self._tokens:
             return prompt[: len(prompt) - len(ASSISTANT) - len(self._prefill)]
-        tokens = self._tokens[: None if self.last is None else self.last.stop]
+        assert self.last is not None
+        tokens = self._tokens[: self.last.stop]
         if tokens[-1] in _ENDS:
             tokens.pop()
         return (*prompt, *tokens, CALL)
