@@ -53,7 +53,7 @@ def test_spare_connections_are_bounded_and_take_no_other_place() -> None:
     assert entered == [Place.ORDINARY, Place.SPARE, None]
     assert connections.open == 1
     connections.leave("192.0.2.1", Place.SPARE)
-    assert connections.enter("192.0.2.1") is Place.SPARE
+    assert [connections.enter("192.0.2.1") for _ in range(2)] == [Place.SPARE, None]
     connections.leave("192.0.2.1")
     assert connections.enter("192.0.2.1") is Place.ORDINARY
 
