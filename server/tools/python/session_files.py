@@ -158,7 +158,7 @@ class Upload:
         self.path = path
         self._partial = f".{secrets.token_hex(8)}.part"
         with ExitStack() as opened:
-            with _parent(folder, path, make=user) as (parent, _):
+            with _parent(folder, path, make=True, user=user) as (parent, _):
                 self._parent = os.dup(parent)
             opened.callback(os.close, self._parent)
             self._file = os.open(self._partial, _NEW, 0o600, dir_fd=self._parent)
@@ -272,10 +272,12 @@ class Walk:
 
 
 @contextmanager
-def _parent(folder: Path, path: str, make: int | None = -1) -> Iterator[tuple[int, str]]:
+def _parent(
+    folder: Path, path: str, *, make: bool = False, user: int | None = None
+) -> Iterator[tuple[int, str]]:
     """The open folder that holds the path, and the file's name in it. Raises NoSuchFile.
 
-    make: the owner of folders that are made; None: this user; -1: none are made.
+    make: whether folders that are missing are made. user: their owner; None: this user.
     """
     parts = path.split("/")
     if "\0" in path or len(parts) > _DEEPEST or any(part in ("", ".", "..") for part in parts):
@@ -286,7 +288,12 @@ def _parent(folder: Path, path: str, make: int | None = -1) -> Iterator[tuple[in
         raise NoSuchFile(path) from error
     try:
         for part in parts[:-1]:
-            inner = _enter(opened, part, make, path)
+            try:
+                if make:
+                    _make_folder(opened, part, user)
+                inner = os.open(part, _FOLDER, dir_fd=opened)
+            except OSError as error:
+                raise NoSuchFile(path) from error
             os.close(opened)
             opened = inner
         yield opened, parts[-1]
@@ -294,13 +301,8 @@ def _parent(folder: Path, path: str, make: int | None = -1) -> Iterator[tuple[in
         os.close(opened)
 
 
-def _enter(opened: int, part: str, make: int | None, path: str) -> int:
-    try:
-        if make != -1:
-            with suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=opened)
-                if make is not None:
-                    os.chown(part, make, make, dir_fd=opened, follow_symlinks=False)
-        return os.open(part, _FOLDER, dir_fd=opened)
-    except OSError as error:
-        raise NoSuchFile(path) from error
+def _make_folder(parent: int, name: str, user: int | None) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(name, 0o700, dir_fd=parent)
+        if user is not None:
+            os.chown(name, user, user, dir_fd=parent, follow_symlinks=False)

@@ -125,6 +125,29 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
         open_file(tmp_path / "missing", "x")
 
 
+def test_what_is_missing_is_not_made_to_read_or_delete_it(tmp_path: Path) -> None:
+    for use in (open_file, delete_file):
+        with pytest.raises(NoSuchFile):
+            use(tmp_path, "folder/x")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc has the open files on Linux alone")
+def test_nothing_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    before = os.listdir("/proc/self/fd")
+    upload(tmp_path, "a/b")
+    Upload(tmp_path, "a/b", None).close()
+    delete_file(tmp_path, "a/b")
+    for path in ("folder", "folder/../x", "a/missing"):
+        with pytest.raises(NoSuchFile):
+            open_file(tmp_path, path)
+    for path in ("folder", "folder/../x"):
+        with pytest.raises(NoSuchFile):
+            upload(tmp_path, path)
+    assert os.listdir("/proc/self/fd") == before
+
+
 def test_an_upload_that_is_not_finished_leaves_the_old_file(tmp_path: Path) -> None:
     upload(tmp_path, "a", b"old")
     file = Upload(tmp_path, "a", None)
@@ -240,6 +263,22 @@ def test_deep_folders_that_cannot_be_deleted_cost_no_file(
     with pytest.raises(PermissionError):
         shrink(tmp_path, 1 << 30)
     assert (tmp_path / "data" / "keep.txt").exists()
+
+
+def test_deep_folders_that_vanish_meanwhile_cost_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanish(size: int) -> str:
+        remove(tmp_path / "data" / "d")
+        return "0" * size
+
+    upload(tmp_path, "data/keep.txt")
+    nest(tmp_path / "data", "d", 80)
+    monkeypatch.setattr("secrets.token_hex", vanish)
+    with pytest.raises(OSError, match="changes while it is shrunk"):
+        shrink(tmp_path, 1 << 30)
+    assert (tmp_path / "data" / "keep.txt").exists()
+    assert os.listdir(tmp_path) == ["data"]
 
 
 def nest(folder: Path, name: str, count: int) -> None:
