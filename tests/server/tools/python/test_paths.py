@@ -46,6 +46,7 @@ def test_a_taken_name_gets_a_number() -> None:
         ("__pycache__x", True),
         ("a\nb", False),
         ("\udcff", False),
+        ("x" * 1024, True),
         ("x" * 1025, False),
     ],
 )
