@@ -213,8 +213,7 @@ class Pool:
         failures = await self.probe()
         if not any(member.started for member in self._members):
             raise BackendFailed("; ".join(str(error) for error in failures))
-        self._info = self._combined()
-        self._offered = self._info.features
+        self._offered = self.info.features
         self._watches = {asyncio.create_task(self._keep_watch(one)) for one in self._members}
 
     def _combined(self) -> BackendInfo:
@@ -338,8 +337,7 @@ class Pool:
             if was_healthy and any(other.available for other in others):
                 member.lose()
             return error
-        if self._info is not None:
-            self._info = self._combined()
+        self._info = self._combined()
         return None
 
     async def _keep_watch(self, member: Member) -> None:

@@ -32,7 +32,7 @@ LAST = GenerationChunk((1,), finish_reason="stop")
 
 
 class Engine:
-    """An engine whose faults are chosen.
+    """An engine whose faults are chosen. Its properties are those at its last description.
 
     fault, fault_after: of requests, before and after the first chunk. ill: of health checks and of
     descriptions, silent: of descriptions alone. asked: the requests that reached it, in order.
@@ -53,17 +53,20 @@ class Engine:
         self.checked = asyncio.Event()
         self.starts = 0
         self.stops = 0
+        self._info: BackendInfo | None = None
 
     @property
     def info(self) -> BackendInfo:
-        return BackendInfo(
-            "one", "m", self.context_length, 10, self.features, max_requests=self.max_requests
-        )
+        assert self._info is not None
+        return self._info
 
     async def start(self) -> None:
         self.starts += 1
         if (fault := self.ill or self.silent) is not None:
             raise fault
+        self._info = BackendInfo(
+            "one", "m", self.context_length, 10, self.features, max_requests=self.max_requests
+        )
 
     async def stop(self) -> None:
         self.stops += 1
@@ -258,7 +261,9 @@ async def test_a_mismatch_while_an_engine_describes_itself_is_not_forgotten() ->
 async def test_an_engine_that_drains_is_not_used_though_it_says_what_it_serves() -> None:
     class Draining(Engine):
         async def start(self) -> None:
-            self.starts += 1
+            ill, self.ill = self.ill, None
+            await super().start()
+            self.ill = ill
 
     engine = Draining()
     async with pooled(engine) as pool:
@@ -644,7 +649,13 @@ async def test_an_answer_that_is_left_after_a_token_is_no_failure() -> None:
         assert pool._members[0].available
 
 
-UNDECIDED = [*UNSUITED, Rejected("400"), InvalidGrammar("too complex"), Overloaded("full")]
+UNDECIDED = [
+    *UNSUITED,
+    Rejected("400"),
+    InvalidGrammar("too complex"),
+    Overloaded("full"),
+    Mismatch("answered 404"),
+]
 
 
 @pytest.mark.parametrize("fault", UNDECIDED)
@@ -907,6 +918,22 @@ async def test_an_engine_that_fell_silent_is_tried_again_once_it_is_well() -> No
         await pool.probe()
         assert await task == [LAST]
     assert len(silent.asked) == 2
+
+
+async def test_an_engine_that_fell_silent_and_came_back_may_take_its_time() -> None:
+    silent, other = Engine(), Engine()
+    async with pooled(silent, other) as pool:
+        silent.ill = BackendFailed("timed out")
+        await pool.probe()
+        silent.ill, other.ill = None, BackendFailed("loading")
+        await pool.probe()
+        silent.gate.clear()
+        task = asyncio.create_task(run(pool, ask()))
+        await until(lambda: bool(silent.asked))
+        await pool.probe()
+        silent.gate.set()
+        assert await task == [LAST]
+    assert (len(silent.asked), other.asked) == (1, [])
 
 
 async def test_a_request_may_be_cancelled_in_the_pause() -> None:
