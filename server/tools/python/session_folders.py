@@ -70,6 +70,7 @@ class SessionFolders:
         """
         folder = self._root / secrets.token_hex(12)
         folder.mkdir(mode=0o711)
+        folder.chmod(0o711)  # also where the umask is stricter: the session's user enters it
         lock = ExitStack()
         lock.enter_context(_locked(folder))
         Folders.make(folder, user)

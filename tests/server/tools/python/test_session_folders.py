@@ -30,6 +30,22 @@ def test_a_session_finds_the_folder_that_it_was_given(folders: SessionFolders) -
     assert (folders.has("a"), folders.find("a")) == (True, folder)
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_other_users_can_enter_folders_and_neither_list_nor_change_them(
+    root: Path, umask: int
+) -> None:
+    before = os.umask(umask)
+    try:
+        folders = SessionFolders(root)
+        assert folders.prepare(Layers()) is None
+        folder, _ = folders.make(None)
+    finally:
+        os.umask(before)
+    assert [path.stat().st_mode & 0o777 for path in (root, folder)] == [0o711, 0o711]
+    assert (root / "names").stat().st_mode & 0o066 == 0
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o700}
+
+
 def test_another_folder_takes_the_place_of_the_first(folders: SessionFolders) -> None:
     first, second = (folders.make(None)[0] for _ in range(2))
     folders.give("a", first)
