@@ -10,6 +10,7 @@ from server.generation import turn
 from server.generation.plan import TurnPlan
 from server.responses import stored_record
 from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
 from tests.server.routes.test_stored_responses import ANSWER, TOOL, OpenApp, create, get
 
 REASONED_CALL = (
@@ -92,6 +93,23 @@ async def test_a_record_needs_a_stored_response(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         answer = await get(app, "resp_none", **{"include[]": "gpt_oss:record"})
     assert answer.status_code == 404
+
+
+async def test_the_record_of_a_response_that_is_deleted_meanwhile_is_not_found(
+    open_app: OpenApp,
+) -> None:
+    class Deleting(MemoryStore):
+        """Deletes a response once it was shown."""
+
+        async def show(self, owner: str, response_id: str) -> dict[str, Any] | None:
+            response = await super().show(owner, response_id)
+            await self.delete(owner, response_id)
+            return response
+
+    async with open_app(ANSWER, store=Deleting()) as app:
+        response = await create(app)
+        answer = await get(app, response["id"], **{"include[]": "gpt_oss:record"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (404, "response_id")
 
 
 @pytest.mark.parametrize("deletes", ["conversation", "item"])
