@@ -92,6 +92,7 @@ async def test_threads_switch_more_often_during_large_work() -> None:
         raise ValueError("no")
 
     before = sys.getswitchinterval()
+    assert before > SWITCH_SECONDS
     assert await run(sys.getswitchinterval, Size.LARGE) == pytest.approx(SWITCH_SECONDS)
     with pytest.raises(ValueError, match="no"):
         await run(fail, Size.LARGE)
