@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.errors import BodyTooLarge, NotFound, RateLimited, Unavailable
+from server.errors import BodyTooLarge, InvalidRequest, NotFound, RateLimited, Unavailable
 from server.store.containers.base import ContainerFile
 from server.store.containers.memory import MemoryContainers
 from server.tools.python import containers as module
@@ -166,11 +166,67 @@ async def test_what_ended_elsewhere_is_ended_here(world: World) -> None:
 
 
 async def test_a_restarted_sandbox_gets_its_session_again(world: World) -> None:
-    container_id = await created(world)
+    container_id, upload_id = await created(world), await world.upload(b"two")
     file = await world.service.add_file("a", container_id, "x", _content(b"one"))
     world.sandbox.sessions.clear()
     read = world.service.content("a", container_id, file.id)
     assert b"".join([piece async for piece in read]) == b"one"
+    world.sandbox.sessions.clear()
+    await world.service.copy_file("a", container_id, upload_id)
+    world.sandbox.sessions.clear()
+    await world.service.delete_file("a", container_id, file.id)
+    assert [file.path for file in await world.service.files("a", container_id)] == ["x.csv"]
+
+
+async def test_uploads_of_one_name_are_all_copied(world: World) -> None:
+    file_ids = (await world.upload(b"one"), await world.upload(b"two"))
+    made = await world.service.create("a", ContainerOptions(file_ids=file_ids), param="")
+    files = await world.service.files("a", made.id)
+    assert [file.path for file in files] == ["x.csv", "x-1.csv"]
+
+
+async def test_no_container_is_made_for_an_unknown_file(world: World) -> None:
+    options = ContainerOptions(file_ids=("file-1",))
+    with pytest.raises(NotFound) as caught:
+        await world.service.create("a", options, param="container.")
+    assert caught.value.param == "container.file_ids.0"
+    assert world.sandbox.sessions == {}
+
+
+async def test_what_another_owner_has_is_unknown(world: World) -> None:
+    container_id = await created(world)
+    file = await world.service.add_file("a", container_id, "x", _content(b"one"))
+    for owner, container, name in (("b", container_id, file.id), ("a", container_id, "cfile_1")):
+        with pytest.raises(NotFound):
+            await world.service.file(owner, container, name)
+    with pytest.raises(NotFound):
+        await world.service.delete("b", container_id)
+    assert await world.service.file("a", container_id, file.id) == file
+
+
+async def test_a_sandbox_that_cannot_run_is_not_used(world: World, tmp_path: Path) -> None:
+    sandbox = BareSandbox(tmp_path / "x", "no layer works")
+    service = ContainerService(world.store, world.library, sandbox, ContainerLimits())
+    with pytest.raises(InvalidRequest, match="no layer works") as caught:
+        await service.create("a", OPTIONS, param="")
+    assert caught.value.code == "tool_unavailable"
+
+
+async def test_a_service_whose_start_was_cancelled_can_be_stopped(world: World) -> None:
+    begun = asyncio.Event()
+
+    async def start() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    await world.service.stop()
+    world.sandbox.start = start  # type: ignore[method-assign]
+    starting = asyncio.create_task(world.service.start())
+    await begun.wait()
+    starting.cancel()
+    await world.service.stop()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
 
 
 async def test_with_a_store_in_memory_sessions_end_with_the_process(world: World) -> None:
