@@ -100,7 +100,9 @@ async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) 
     assert first.ended_ms <= recorded.started_ms <= recorded.ended_ms <= second.started_ms
 
 
-async def test_a_call_runs_and_its_result_begins_the_next_turn(start_engine: StartEngine) -> None:
+async def test_a_call_runs_and_its_result_begins_the_next_turn(
+    start_engine: StartEngine, caplog: pytest.LogCaptureFixture
+) -> None:
     engine = await start_engine(*script(THOUGHT + call("1"), answer()))
     session = Session()
     recorder = await play(gateway(engine), session)
@@ -119,6 +121,7 @@ async def test_a_call_runs_and_its_result_begins_the_next_turn(start_engine: Sta
         ("python", Channel.ANALYSIS, "1")
     ]
     assert recorder.text == "Done."
+    assert caplog.records == []
 
 
 async def test_the_next_prompt_is_the_tokens_so_far_and_the_result(
