@@ -220,13 +220,19 @@ async def test_a_service_whose_start_was_cancelled_can_be_stopped(world: World) 
         await asyncio.Event().wait()
 
     await world.service.stop()
-    world.sandbox.start = start  # type: ignore[method-assign]
+
+    async def stop() -> None:
+        stopped.append(True)
+
+    stopped: list[bool] = []
+    world.sandbox.start, world.sandbox.stop = start, stop  # type: ignore[method-assign]
     starting = asyncio.create_task(world.service.start())
     await begun.wait()
     starting.cancel()
     await world.service.stop()
     with pytest.raises(asyncio.CancelledError):
         await starting
+    assert stopped == [True]
 
 
 async def test_with_a_store_in_memory_sessions_end_with_the_process(world: World) -> None:
@@ -279,6 +285,10 @@ async def test_a_failed_check_is_not_the_last(
     await world.service.start()
     await checked.wait()
     assert "the check for idle containers failed" in caplog.text
+    await world.service.stop()
+    checked.clear()
+    await turns()
+    assert not checked.is_set()
 
 
 async def test_an_upload_that_a_cell_deleted_is_not_copied_again(world: World) -> None:
