@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import socket
 import threading
 import zlib
 from collections.abc import AsyncIterator
@@ -227,6 +228,21 @@ async def test_a_name_server_that_is_silent_ends_in_time(network: Network) -> No
         await client.fetch("http://slow.example/")
 
 
+async def test_a_closed_client_leaves_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (PRIVATE, 0))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **options: found)
+    before = set(threading.enumerate())
+    client = FetchClient(FetchPolicy(), obeys_robots=False)
+    with pytest.raises(BlockedTarget):
+        await client.fetch("http://a.example/")
+    threads = set(threading.enumerate()) - before
+    assert threads
+    await client.close()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+
+
 async def test_a_connection_that_breaks_is_unreachable(network: Network) -> None:
     network.pages["/"] = lambda headers: None
     with pytest.raises(Unreachable) as caught:
@@ -318,6 +334,18 @@ async def test_a_missing_robots_txt_allows_all_and_a_failing_one_nothing(
         else:
             with pytest.raises(Disallowed):
                 await client.fetch(network.url())
+
+
+async def test_a_robots_txt_that_failed_is_asked_for_again(network: Network) -> None:
+    network.pages["/robots.txt"] = answer("x", 503)
+    network.pages["/"] = answer("page")
+    client = network.client(obeys_robots=True)
+    with pytest.raises(Disallowed):
+        await client.fetch(network.url())
+    network.pages["/robots.txt"] = answer("")
+    for _ in range(2):
+        assert (await client.fetch(network.url())).body == b"page"
+    assert network.public.paths == ["/robots.txt"] * 2 + ["/"] * 2
 
 
 @pytest.mark.parametrize(
