@@ -150,8 +150,7 @@ def _within(entries: list[Entry], limit: int) -> Iterator[Entry]:
         else:
             counted.add(id(page))
     for entry in entries:
-        page = dropped.get(id(entry.page), entry.page)
-        yield entry if page is entry.page else replace(entry, page=page)
+        yield replace(entry, page=dropped.get(id(entry.page), entry.page))
 
 
 def _entry_to_json(entry: Entry, page: int) -> dict[str, Any]:

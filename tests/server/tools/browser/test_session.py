@@ -575,6 +575,13 @@ async def test_find_results_on_a_search_page_are_cited_by_the_result_at_the_line
     assert session.cite(2, 3) == Citation(world.url("/"), "Home")
 
 
+async def test_find_results_without_a_match_are_cited_by_the_page(world: World) -> None:
+    session = world.session()
+    await run(session, "open", id=world.url("/b"))
+    await run(session, "find", pattern="nowhere")
+    assert session.cite(1, 0) == Citation(world.url("/b"), "Page B")
+
+
 async def with_old_pages(world: World, session: BrowserSession) -> BrowserSession:
     """The session of the next turn, which has not got the texts of the pages so far."""
     world.pages["/long"] = answer("<p>words</p>" * 100_000)
@@ -618,6 +625,19 @@ async def test_as_many_characters_are_stored_as_the_limit_says(world: World) -> 
     state = session.state
     assert state is not None
     assert [bool(page["text"]) for page in state["pages"]] == [False, True, True]
+
+
+async def test_a_page_that_was_shown_several_times_is_stored_once(world: World) -> None:
+    session = world.session()
+    for name in "xy":
+        world.pages[f"/{name}"] = answer(f"<p>{'w' * (MOST_STORED // 2 - 1000)}</p>")
+    await run(session, "open", id=world.url("/x"))
+    for _ in range(3):
+        await run(session, "open", loc=10)
+    await run(session, "open", id=world.url("/y"))
+    state = session.state
+    assert state is not None
+    assert [bool(page["text"]) for page in state["pages"]] == [True, True]
 
 
 async def test_what_is_stored_is_bounded(world: World) -> None:
