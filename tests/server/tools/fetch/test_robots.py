@@ -49,7 +49,12 @@ def test_the_longest_rule_of_the_own_group_decides(path: str, allowed: bool) -> 
 
 @pytest.mark.parametrize(
     ("agent", "path", "allowed"),
-    [("unknown", "/x", False), ("third", "/other", False), ("third", "/x", True)],
+    [
+        ("unknown", "/x", False),
+        ("other", "/other", False),
+        ("third", "/other", False),
+        ("third", "/x", True),
+    ],
 )
 def test_the_general_group_is_for_robots_without_their_own(
     agent: str, path: str, allowed: bool
@@ -63,6 +68,17 @@ def test_allow_wins_a_tie() -> None:
 
 def test_nonsense_allows_all() -> None:
     assert parse("<html>Disallow: /</html>\nDisallow: /\n", "x").allows("/")
+
+
+def test_lines_of_other_kinds_are_left_out() -> None:
+    text = "User-agent: x\nCrawl-delay: 9\nUser-agent: y\nNoindex: /a\nDisallow\nDisallow: /b"
+    found = parse(text, "x")
+    assert [found.allows(path) for path in ("/", "/a", "/b")] == [True, True, False]
+
+
+@pytest.mark.parametrize(("rule", "closed"), [("*", "/a"), ("*/b", "/a/b"), ("*b$", "/a/b")])
+def test_a_rule_may_begin_with_a_wildcard(rule: str, closed: str) -> None:
+    assert not parse(f"User-agent: *\nDisallow: {rule}", "x").allows(closed)
 
 
 def test_the_longest_rule_decides_wherever_it_stands() -> None:
