@@ -282,6 +282,21 @@ async def test_a_background_response_is_cancelled(open_app: OpenApp, store: Stor
         await app.until_idle()
 
 
+async def test_a_background_response_that_waits_for_a_slot_is_cancelled(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(SLOW, store=store, max_running=1) as app:
+        first = await made_here(app)
+        waiting = (await create(app, background=True))["id"]
+        assert (await get(app, waiting)).json()["status"] == "queued"
+        await cancel(app, waiting)
+        events = await replayed(app, waiting)
+        assert [event["response"]["status"] for event in events] == ["queued", "queued", "cancelled"]
+        await cancel(app, first)
+        await app.until_idle()
+    assert len(app.prompts) == 1
+
+
 async def test_only_background_responses_can_be_cancelled(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         response = await create(app)
