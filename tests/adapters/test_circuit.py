@@ -91,6 +91,26 @@ def test_an_older_request_that_shows_nothing_opens_no_turn() -> None:
     assert not circuit.passes
 
 
+def test_a_request_that_was_out_at_the_last_failure_opens_no_turn() -> None:
+    circuit = Circuit(Clock())
+    for _ in range(2):
+        circuit.failed(circuit.sent())
+    failing, beside = circuit.sent(), circuit.sent()
+    circuit.failed(failing)
+    circuit.undecided(beside)
+    assert not circuit.passes
+
+
+def test_requests_are_held_back_from_the_failure_on_however_long_it_took() -> None:
+    clock = Clock()
+    circuit = Circuit(clock)
+    for _ in range(3):
+        ticket = circuit.sent()
+        clock.now += 300
+        circuit.failed(ticket)
+    assert not circuit.passes
+
+
 def test_a_request_beside_the_turn_does_not_end_it() -> None:
     clock = Clock()
     circuit = opened(clock)

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import random
 import threading
@@ -10,10 +11,16 @@ from llguidance import LLParserLimits, LLTokenizer
 from numpy.typing import NDArray
 
 from adapters import grammar_guard, grammars
-from adapters.base import FEATURES, BackendInfo, GenerationChunk, GenerationRequest
+from adapters.base import (
+    FEATURES,
+    BackendInfo,
+    FinishReason,
+    GenerationChunk,
+    GenerationRequest,
+)
 from adapters.errors import BackendError, BackendFailed, DeadEnd, GenerationFailed, InvalidGrammar
 from adapters.grammar_guard import GrammarGuard
-from adapters.grammars import TokenMask
+from adapters.grammars import Compilation, TokenMask
 from harmony.vocab import RETURN
 
 LETTERS: tuple[int, ...] = (64, 65)  # a, b
@@ -31,9 +38,9 @@ INFO = BackendInfo("engine", None, 2048, 201_088, FEATURES)
 
 
 class IgnoringEngine:
-    """Says `tokens`, whatever the grammar, and then fails with `error`.
+    """Says `tokens`, whatever the grammar, and then fails with `error`, or stalls.
 
-    asked: how often; ended: whether it was let end.
+    finish_reason: of the last chunk. asked: how often; ended: whether it was let end.
     """
 
     def __init__(self) -> None:
@@ -41,11 +48,14 @@ class IgnoringEngine:
         self.tokens = LETTERS
         self.asked = 0
         self.at_once = 1
+        self.finish_reason: FinishReason | None = None
         self.error: BackendError | None = None
+        self.stalls = False
         self.ended = False
-        self.stopped = False
+        self.started = self.stopped = False
 
-    async def start(self) -> None: ...
+    async def start(self) -> None:
+        self.started = True
 
     async def stop(self) -> None:
         self.stopped = True
@@ -57,9 +67,13 @@ class IgnoringEngine:
         self.asked += 1
         try:
             for first in range(0, len(self.tokens), self.at_once):
-                yield GenerationChunk(self.tokens[first : first + self.at_once])
+                part = self.tokens[first : first + self.at_once]
+                last = first + self.at_once >= len(self.tokens)
+                yield GenerationChunk(part, finish_reason=self.finish_reason if last else None)
             if self.error is not None:
                 raise self.error
+            if self.stalls:
+                await asyncio.Event().wait()
         finally:
             self.ended = True
 
@@ -157,6 +171,24 @@ async def test_what_is_too_complex_is_found_after_a_slow_step(
     assert await tokens_before_the_fault(guard, engine) == 1
 
 
+async def test_what_is_too_complex_is_found_while_the_engine_computes_its_mask(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", 0.0)
+    engine.tokens, engine.stalls = (64,), True
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await asyncio.wait_for(sampled_ids(guard, f'start: "a" s\n{MUCH}'), 30)
+    assert engine.ended
+
+
+async def test_an_answer_that_has_ended_is_not_failed_for_what_could_not_follow(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", 0.0)
+    engine.tokens, engine.finish_reason = (64,), "length"
+    assert await sampled_ids(guard, f'start: "a" s\n{MUCH}') == [64]
+
+
 async def test_tokens_that_come_at_once_with_forbidden_ones_show_the_grammars_fault(
     guard: GrammarGuard, engine: IgnoringEngine
 ) -> None:
@@ -167,20 +199,28 @@ async def test_tokens_that_come_at_once_with_forbidden_ones_show_the_grammars_fa
         await anext(chunks)
 
 
+@pytest.mark.parametrize(
+    ("is_slow", "on_loop"), [(True, [True, False, False]), (False, [True] * 3)]
+)
 async def test_the_masks_after_a_slow_one_are_computed_on_threads(
-    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+    guard: GrammarGuard,
+    engine: IgnoringEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    is_slow: bool,
+    on_loop: list[bool],
 ) -> None:
     loop, threads = threading.current_thread(), []
 
     def check(mask: TokenMask, scratch: NDArray[np.int32]) -> None:
         threads.append(threading.current_thread() is loop)
 
-    monkeypatch.setattr(grammar_guard, "_QUICK_SECONDS", -1.0)
+    if is_slow:
+        monkeypatch.setattr(grammar_guard, "_QUICK_SECONDS", -1.0)
     monkeypatch.setattr(grammar_guard, "_CHECK_EVERY", 1)
     monkeypatch.setattr(TokenMask, "check", check)
     engine.tokens = (64, 65, C)
     await sampled_ids(guard, 'start: "a" "b" "c" "d"')
-    assert threads == [True, False, False]
+    assert threads == on_loop
 
 
 async def test_a_token_that_exceeds_the_limits_is_the_grammars_fault(
@@ -231,7 +271,29 @@ async def test_an_engine_without_masks_answers_for_itself(
 
 async def test_all_else_is_the_engines(guard: GrammarGuard, engine: IgnoringEngine) -> None:
     assert guard.info == INFO
+    assert engine.started
     with pytest.raises(BackendFailed, match="checked"):
         await guard.check()
     await guard.stop()
     assert engine.stopped
+
+
+async def test_stopping_ends_the_requests_whose_grammars_are_compiled(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiling, proceed = threading.Event(), threading.Event()
+    compile_one = grammars._compile
+
+    def hold(tokenizer: LLTokenizer, grammar: str, vocab_size: int) -> Compilation:
+        compiling.set()
+        assert proceed.wait(30)
+        return compile_one(tokenizer, grammar, vocab_size)
+
+    monkeypatch.setattr(grammars, "_compile", hold)
+    waiting = asyncio.create_task(sampled_ids(guard, 'start: "a" "b"'))
+    await asyncio.to_thread(compiling.wait, 30)
+    await guard.stop()
+    proceed.set()
+    with pytest.raises(BackendFailed, match="stopped"):
+        await waiting
+    assert engine.asked == 0

@@ -40,7 +40,10 @@ async def test_masks_follow_their_tokens(compiler: GrammarCompiler) -> None:
     assert text.allows(END)
     step((answer, END))
     assert answer.complete
+    assert not answer.is_open
+    assert not answer.needs_computing
     assert not text.complete
+    assert text.is_open
 
 
 async def test_equal_grammars_are_compiled_once_and_advance_independently(
@@ -90,15 +93,23 @@ async def test_without_a_tokenizer_grammars_fail_with_the_reason() -> None:
 async def test_closing_ends_what_waits(
     mask_tokenizer: LLTokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = threading.Event()
-    monkeypatch.setattr(grammars, "_compile", lambda *_: done.wait())
+    """Though a thread may still compile."""
+    compiling, proceed, compiled = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(*_: object) -> None:
+        compiling.set()
+        assert proceed.wait(30)
+        compiled.set()
+
+    monkeypatch.setattr(grammars, "_compile", hold)
     compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
     waiting = asyncio.ensure_future(compiler.compile(TEXT))
-    await asyncio.sleep(0)
+    await asyncio.to_thread(compiling.wait, 30)
     compiler.close()
-    done.set()
     with pytest.raises(BackendFailed, match="stopped"):
         await waiting
+    assert not compiled.is_set()
+    proceed.set()
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -145,6 +156,21 @@ async def test_a_grammar_is_not_blamed_for_a_busy_machine(
         done.set()
 
 
+async def test_a_grammar_that_a_busy_machine_did_not_compile_is_compiled_later(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = threading.Event()
+    with monkeypatch.context() as busy:
+        busy.setattr(grammars, "_COMPILE_SECONDS", 0.01)
+        busy.setattr(grammars, "_compile", lambda *_: done.wait())
+        try:
+            with pytest.raises(Overloaded):
+                await compiler.compile(TEXT)
+        finally:
+            done.set()
+    assert (await compiler.compile(TEXT)).allows(CHANNEL)
+
+
 async def test_a_grammar_is_not_blamed_for_those_that_compile_before_it(
     compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +212,7 @@ async def test_a_token_that_the_grammar_forbids_is_an_error_of_that_mask_alone(
     step((bad, END), (good, CHANNEL))
     assert isinstance(bad.error, BackendFailed)
     assert "grammar" in str(bad.error)
+    assert not bad.complete
     assert good.error is None
     assert good.allows(END)
 
@@ -269,6 +296,17 @@ async def test_a_grammar_that_leads_to_nothing_is_a_dead_end(compiler: GrammarCo
     step((mask, CHANNEL))
     assert isinstance(mask.error, DeadEnd)
     assert not mask.complete
+    assert not mask.is_open
+
+
+async def test_a_grammar_that_led_to_nothing_is_not_compiled_again(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lexer is as good as before."""
+    compiled = counted(monkeypatch)
+    for _ in range(2):
+        step((await compiler.compile(f"start: <[{CHANNEL}]> s\n{NOTHING}"), CHANNEL))
+    assert len(compiled) == 1
 
 
 async def test_the_longest_text_of_a_grammar_can_be_forced(compiler: GrammarCompiler) -> None:
@@ -284,6 +322,17 @@ def test_bits_are_read_in_tokens_order() -> None:
     unused: Any = None
     mask = TokenMask(unused, np.array([0b101, -(2**31)], np.int32))
     assert mask.allowed().tolist() == [0, 2, 63]
+
+
+async def test_several_tokens_are_consumed_up_to_the_first_that_is_forbidden(
+    compiler: GrammarCompiler,
+) -> None:
+    mask, ended = await compiler.compile(YES_OR_NO), await compiler.compile(YES_OR_NO)
+    (yes,) = encode("yes")
+    assert mask.consume_allowed([yes, CHANNEL]) == 1
+    assert (mask.is_open, mask.allowed().tolist()) == (True, [END])
+    assert ended.consume_allowed([yes, END, CHANNEL]) == 2
+    assert ended.complete
 
 
 async def test_few_tokens_are_listed_and_many_are_not(compiler: GrammarCompiler) -> None:
@@ -324,3 +373,15 @@ async def test_after_closing_nothing_is_compiled(compiler: GrammarCompiler) -> N
     compiler.close()
     with pytest.raises(BackendFailed):
         await compiler.compile(TEXT)
+
+
+async def test_closing_ends_its_threads(mask_tokenizer: LLTokenizer) -> None:
+    before = set(threading.enumerate())
+    compiler = GrammarCompiler(lambda: mask_tokenizer, VOCAB_SIZE)
+    await compiler.compile(TEXT)
+    threads = set(threading.enumerate()) - before
+    assert threads
+    compiler.close()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)

@@ -105,7 +105,7 @@ async def test_each_phase_is_requested_with_its_sampling() -> None:
     ]
     assert [request.max_tokens for request in engine.asked] == [20, 17, 15, 12]
     assert {request.phases for request in engine.asked} == {()}
-    assert len({request.request_id for request in engine.asked}) == 4
+    assert [request.request_id for request in engine.asked] == ["r", "r-3", "r-5", "r-8"]
     assert engine.closed == 4
 
 

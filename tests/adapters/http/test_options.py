@@ -14,6 +14,11 @@ def test_values_are_converted_to_the_types_of_the_fields() -> None:
     assert parse_options("b", values) == Options("http://a", api_key="k", timeout_seconds=2.5)
 
 
+@pytest.mark.parametrize("url", ["http://a:1", "https://a:65535"])
+def test_any_port_may_be_named(url: str) -> None:
+    assert parse_options("b", {"url": url}).urls == (url,)
+
+
 def test_urls_that_differ_in_the_user_are_one_engine() -> None:
     assert Options("http://u:p@a,http://v:q@a,http://a/b@c").urls == (
         "http://v:q@a",
