@@ -150,6 +150,16 @@ async def test_all_members_of_a_gzip_body_are_decoded(size: int, padding: bytes)
     assert await read_body(chunks(), "gzip", MIB) == b"".join(texts)
 
 
+@pytest.mark.parametrize("encoding", ["", "gzip"])
+async def test_a_body_may_be_as_large_as_its_limit(encoding: str) -> None:
+    async def chunks(size: int) -> AsyncIterator[bytes]:
+        yield gzip.compress(b"x" * size) if encoding else b"x" * size
+
+    assert len(await read_body(chunks(MIB), encoding, MIB)) == MIB
+    with pytest.raises(BodyTooLarge):
+        await read_body(chunks(MIB + 1), encoding, MIB)
+
+
 async def test_members_of_a_gzip_body_are_cut_off_together() -> None:
     async def chunks() -> AsyncIterator[bytes]:
         yield gzip.compress(b"x" * 700_000) * 2
