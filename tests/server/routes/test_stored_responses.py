@@ -291,7 +291,8 @@ async def test_a_background_response_that_waits_for_a_slot_is_cancelled(
         assert (await get(app, waiting)).json()["status"] == "queued"
         await cancel(app, waiting)
         events = await replayed(app, waiting)
-        assert [event["response"]["status"] for event in events] == ["queued", "queued", "cancelled"]
+        statuses = [event["response"]["status"] for event in events]
+        assert statuses == ["queued", "queued", "cancelled"]
         await cancel(app, first)
         await app.until_idle()
     assert len(app.prompts) == 1
