@@ -168,6 +168,16 @@ async def test_members_of_a_gzip_body_are_cut_off_together() -> None:
         await read_body(chunks(), "gzip", MIB)
 
 
+async def test_padding_without_an_end_is_cut_off() -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield gzip.compress(b"x")
+        while True:
+            yield bytes(MIB // 2)
+
+    with pytest.raises(BodyTooLarge):
+        await read_body(chunks(), "gzip", MIB)
+
+
 async def test_deflate_without_a_header_is_decoded(network: Network) -> None:
     raw = zlib.compressobj(wbits=-15)
     network.pages["/"] = answer(raw.compress(b"hello") + raw.flush(), Content_Encoding="deflate")
