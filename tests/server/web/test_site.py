@@ -1,5 +1,6 @@
 """The site in front of an API that notes what reaches it."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -181,17 +182,67 @@ async def test_other_methods_are_refused() -> None:
         assert (await client.put("/v1/models")).status_code == 404
 
 
-async def test_a_refusal_of_the_api_is_passed_on() -> None:
+async def test_the_challenge_of_the_api_is_passed_on() -> None:
     async with visiting() as client:
         answer = await client.get("/v1/refused")
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-async def test_redirects_of_the_api_are_errors() -> None:
-    async with visiting() as client:
-        answer = await client.get("/v1/moved")
-    assert answer.status_code == 500
-    assert "http://api.test is at another address" in answer.json()["error"]["message"]
+@pytest.mark.parametrize(
+    ("status", "passed_on"),
+    [(201, 201), (299, 299), (300, 500), (307, 500), (399, 500), (400, 400), (503, 503)],
+)
+async def test_redirects_of_the_api_are_errors(status: int, passed_on: int) -> None:
+    api = httpx.ASGITransport(JSONResponse({"error": {}}, status))
+    async with visiting(transport=api) as client:
+        answer = await client.get("/v1/models")
+    assert answer.status_code == passed_on
+    if passed_on != status:
+        assert "http://api.test is at another address" in answer.json()["error"]["message"]
+
+
+class Streamed(httpx.AsyncByteStream):
+    """An answer of the API that goes on until its connection is lost."""
+
+    def __init__(self) -> None:
+        self.is_lost = asyncio.Event()
+        self.is_closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+        await self.is_lost.wait()
+        raise httpx.ReadError("lost")
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("who_leaves", ["client", "server"])
+async def test_an_answer_that_ends_early_is_closed_on_both_sides(who_leaves: str) -> None:
+    streamed, leaving = Streamed(), asyncio.Event()
+    answers = httpx.MockTransport(lambda _: httpx.Response(200, stream=streamed))
+    site = create_site("http://api.test/base/v1", (), answers)
+    arriving: list[Any] = [{"type": "http.request", "body": b""}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        if arriving:
+            return arriving.pop()
+        await leaving.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+        if message["type"] == "http.response.body":
+            (leaving if who_leaves == "client" else streamed.is_lost).set()
+
+    headers = [(b"host", b"localhost")]
+    scope = {"type": "http", "method": "GET", "path": "/v1/a", "raw_path": b"/v1/a"}
+    await site({**scope, "query_string": b"", "headers": headers}, receive, send)
+    assert streamed.is_closed
+    # Without a last message, the server closes the connection.
+    assert [message.get("more_body") for message in sent] == [None, True]
+    assert sent[1]["body"] == b"data: 1\n\n"
 
 
 async def test_the_proxys_own_answers_are_no_pages_of_the_site(
