@@ -44,6 +44,8 @@ _MOST_SITES = 10
 """Domains that are written into a query; the rest is filtered in the results."""
 _MOST_QUERY = 400
 """Characters of a query of Brave or Tavily."""
+_MOST_WORDS = 50
+"""Words of a query of Brave."""
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 _OF_QUERY = frozenset({400, 413, 414, 422})
 _MEANINGS = {
@@ -187,13 +189,16 @@ def _seconds(headers: httpx.Headers) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _with_sites(query: SearchQuery) -> str:
-    """The query with its domains as search operators, for services without a field for them."""
-    allowed = " OR ".join(f"site:{domain}" for domain in query.allowed_domains[:_MOST_SITES])
-    blocked = " ".join(f"-site:{domain}" for domain in query.blocked_domains[:_MOST_SITES])
-    if len(query.allowed_domains) > 1:
+def _sites(query: SearchQuery, most: int) -> str:
+    """So many domains of each kind as search operators, for services without a field for them.
+
+    A space comes first; the result is empty where there are none.
+    """
+    allowed = " OR ".join(f"site:{domain}" for domain in query.allowed_domains[:most])
+    if " OR " in allowed:
         allowed = f"({allowed})"
-    return " ".join(part for part in (query.text, allowed, blocked) if part)
+    blocked = (f"-site:{domain}" for domain in query.blocked_domains[:most])
+    return "".join(f" {part}" for part in (allowed, *blocked) if part)
 
 
 class SearxngProvider(HttpProvider):
@@ -203,7 +208,7 @@ class SearxngProvider(HttpProvider):
     url = ""
 
     def request(self, query: SearchQuery) -> httpx.Request:
-        params = {"q": _with_sites(query), "format": "json"}
+        params = {"q": query.text + _sites(query, _MOST_SITES), "format": "json"}
         return httpx.Request("GET", f"{self._url}/search", params=params)
 
     def results(self, data: Any) -> Iterable[tuple[Any, Any, Any]]:
@@ -218,8 +223,12 @@ class BraveProvider(HttpProvider):
     variables = ("BRAVE_SEARCH_API_KEY", "BRAVE_API_KEY")
 
     def request(self, query: SearchQuery) -> httpx.Request:
-        words = _with_sites(query).split()[:50]
-        params = {"q": " ".join(words)[:_MOST_QUERY], "count": str(min(query.count, _MOST_ASKED))}
+        # Half of the query is left to the text. No operator is cut: it would name another domain.
+        fewer = (_sites(query, most) for most in range(_MOST_SITES, -1, -1))
+        sites = next(each for each in fewer if len(each) <= _MOST_QUERY // 2)
+        words = query.text.split()[: _MOST_WORDS - len(sites.split())]
+        text = " ".join(words)[: _MOST_QUERY - len(sites)]
+        params = {"q": text + sites, "count": str(min(query.count, _MOST_ASKED))}
         if query.location.country:
             params["country"] = query.location.country
         headers = {"X-Subscription-Token": self._key, "Cache-Control": "no-cache"}

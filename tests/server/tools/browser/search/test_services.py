@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -230,6 +231,25 @@ async def test_brave_and_tavily_are_asked_with_no_more_characters_than_they_perm
     _, _, query, _, _ = await request_of(service, BraveProvider, searched)
     _, _, _, _, body = await request_of(service, TavilyProvider, searched)
     assert query["q"] == [body["query"]] == [searched.text[:400]]
+
+
+@pytest.mark.parametrize("text", ["harbours " * 48, "a b " * 100, "x" * 500])
+@pytest.mark.parametrize("length", [9, 30, 190, 250])
+async def test_brave_is_asked_for_whole_domains_beside_a_long_query(
+    service: tuple[Service, str], text: str, length: int
+) -> None:
+    domains = tuple(f"{letter}.example".rjust(length, "x") for letter in "abcdefghijkl")
+    searched = SearchQuery(text, 3, domains[:6], domains[6:])
+    _, _, query, _, _ = await request_of(service, BraveProvider, searched)
+    asked = query["q"][0]
+    assert 380 <= len(asked) <= 400 or len(asked.split()) == 50
+    assert len(asked.split()) <= 50
+    words, _, sites = asked.partition("site:")
+    assert text.startswith(words.rstrip(" (-"))
+    named = re.findall(r"site:([^ )]+)", f"site:{sites}" if sites else "")
+    assert set(named) <= set(domains)
+    assert bool(named) is (length < 190)
+    assert asked.count("(") == asked.count(")")
 
 
 async def test_exa_and_you_are_asked_for_all_results(service: tuple[Service, str]) -> None:
