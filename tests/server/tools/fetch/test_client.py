@@ -211,6 +211,7 @@ async def test_a_bomb_is_decoded_in_small_pieces() -> None:
         (b"not compressed", "gzip"),
         (gzip.compress(b"hello" * 100, mtime=0)[:-12], "gzip"),
         (gzip.compress(b"hello", mtime=0) * 2 + b"\x1f\x8b", "gzip"),
+        (zlib.compress(b"hello" * 100)[:10] + b"\xff" * 20, "deflate"),
         (b"x", "br"),
         (b"x", "zstd"),
         (gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), "gzip, gzip"),
