@@ -108,6 +108,17 @@ async def test_the_answer_is_there_before_the_body_and_then_the_connection_ends(
         writer.close()
 
 
+async def test_a_client_that_sends_its_body_before_it_reads_gets_the_answer() -> None:
+    async with address() as (host, port):
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(head("/early", "Transfer-Encoding: chunked"))
+        await send_on(writer, LINGER_BYTES // 2)
+        writer.write(b"0\r\n\r\n")
+        assert (await answer(reader))[1] == b"early"
+        assert await reader.read() == b""
+        writer.close()
+
+
 async def test_a_client_that_sends_on_is_cut_off() -> None:
     async with address() as (host, port):
         reader, writer = await asyncio.open_connection(host, port)
