@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from adapters.base import GenerationRequest, SamplingParams, SamplingPhase
+from adapters.grammars import GrammarCompiler, TokenMask
 from adapters.local.steps.row import Counts, Row
 
 CPU = torch.device("cpu")
@@ -11,8 +12,13 @@ GREEDY = SamplingParams(temperature=0)
 PENALTY = SamplingParams(temperature=0, frequency_penalty=1.0)
 
 
-def make_row(prompt: tuple[int, ...] = (7,), max_tokens: int = 100, **fields: Any) -> Row:
-    return Row("k", GenerationRequest("r", prompt, max_tokens, frozenset({99}), **fields), None)
+def make_row(
+    prompt: tuple[int, ...] = (7,),
+    max_tokens: int = 100,
+    mask: TokenMask | None = None,
+    **fields: Any,
+) -> Row:
+    return Row("k", GenerationRequest("r", prompt, max_tokens, frozenset({99}), **fields), mask)
 
 
 def tallied(row: Row) -> dict[int, float]:
@@ -123,3 +129,37 @@ def test_without_a_seed_the_numbers_are_fresh() -> None:
 @pytest.mark.parametrize(("temperature", "greedy"), [(0.0, True), (1e-6, True), (0.01, False)])
 def test_a_temperature_next_to_nothing_is_greedy(temperature: float, greedy: bool) -> None:
     assert make_row(sampling=SamplingParams(temperature=temperature)).phase_state.greedy is greedy
+
+
+FORCED = "start: <[5]> <[6]> <[7]> <[6]> (<[8]> | <[9]>)"
+
+
+async def test_forced_tokens_count_as_sampled_ones(compiler: GrammarCompiler) -> None:
+    mask = await compiler.compile(FORCED)
+    phase = SamplingPhase(begin=((7,),), end=frozenset({20}), params=GREEDY)
+    row = make_row(mask=mask, sampling=PENALTY, phases=(phase,), max_tokens=5)
+    mask.consume(5)
+    accept(row, 5)
+    base = row.phase_state
+    assert row.take_forced() == (6, 7, 6)
+    assert row.phase_state is not base
+    assert row.accept(8) == "length"
+
+
+@pytest.mark.parametrize(
+    ("grammar", "fields", "forced"),
+    [
+        (FORCED, {"max_tokens": 4}, (6, 7)),
+        (FORCED, {"max_tokens": 2}, ()),
+        (FORCED, {"logprobs": 0}, ()),
+        ("start: <[5]> <[6]> <[99]>", {}, (6,)),
+    ],
+)
+async def test_the_last_token_and_those_with_logprobs_are_sampled(
+    compiler: GrammarCompiler, grammar: str, fields: dict[str, Any], forced: tuple[int, ...]
+) -> None:
+    mask = await compiler.compile(grammar)
+    row = make_row(mask=mask, **fields)
+    mask.consume(5)
+    accept(row, 5)
+    assert row.take_forced() == forced
