@@ -44,7 +44,7 @@ class Answer:
                 await emit(self._outbound.fail(failure))
                 raise failure from error
         finally:
-            if not self._calls.is_closed:
+            if self._spec.sessions:
                 await completed(self._calls.close())
 
     async def _end_early(self, emit: Emit) -> None:

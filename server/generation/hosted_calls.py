@@ -86,8 +86,6 @@ class HostedCalls:
         self._request_id = spec.request_id
         self._observer = observer
         self._running: _RunningCall | None = None
-        self.is_closed = not spec.sessions
-        """Whether there is nothing left to close."""
 
     async def approved(self) -> tuple[ToolCall, ...]:
         """The calls to run before the first turn. Refusals are recorded.
@@ -172,12 +170,9 @@ class HostedCalls:
             self._running = None
 
     async def close(self) -> None:
-        """End the call that runs, and close all sessions. Never raises a tool's error."""
-        if self._running is not None:
-            self._running.cancel()
+        """Wait for the end of the last call and close all sessions. Never raises a tool's error."""
         await self.settled()
         await close_sessions(self._sessions, self._request_id)
-        self.is_closed = True
 
 
 def _outcome(event: ToolResult | ApprovalRequested, *, in_time: bool) -> CallOutcome:
