@@ -70,9 +70,22 @@ def test_calls_after_the_last_known_one_do_not_exist(machine: str) -> None:
     assert decide(program, MACHINES[machine][0], 63) == ALLOW
 
 
-@pytest.mark.parametrize("name", ["socket", "ptrace", "mount", "bpf", "io_uring_setup", "setsid"])
-def test_refused_calls(machine: str, name: str) -> None:
-    assert action(machine, name) == EPERM
+ARGUMENTS_DECIDE = {"clone", "clone3", "fallocate", "fcntl", "ioctl", "mmap", "prctl"}
+SIGNALS = {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"}
+METADATA = {
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "utimensat", "futimesat"),
+}
+
+
+def test_all_known_calls_are_refused_but_those_that_arguments_or_options_decide(
+    machine: str,
+) -> None:
+    known = {name for name in NUMBERS if NUMBERS[name][MACHINES[machine][1]] is not None}
+    possible = {name for name in known if action(machine, name, 1) != EPERM}
+    assert possible == known & {*ARGUMENTS_DECIDE, *SIGNALS, *METADATA, "truncate"}
+    assert {action(machine, name, 1, signals=True) for name in SIGNALS} == {EPERM}
+    assert {action(machine, name, metadata=True) for name in METADATA & known} == {SUCCESS}
 
 
 def test_new_threads_and_processes_but_no_namespaces(machine: str) -> None:
