@@ -319,15 +319,9 @@ async def test_a_named_container_that_is_deleted_meanwhile_is_a_failed_result(
     [
         (None, "tools.0.container"),
         ({"type": "other"}, "tools.0.container"),
-        ({"type": "auto", "memory_limit": "2g"}, "tools.0.container.memory_limit"),
         ({"type": "auto", "memory_limit": "64g"}, "tools.0.container.memory_limit"),
         ({"type": "auto", "file_ids": "x"}, "tools.0.container.file_ids"),
-        ({"type": "auto", "file_ids": ["x"] * 101}, "tools.0.container.file_ids"),
         ({"type": "auto", "file_ids": [1]}, "tools.0.container.file_ids.0"),
-        (
-            {"type": "auto", "network_policy": {"type": "allowlist", "allowed_domains": []}},
-            "tools.0.container.network_policy",
-        ),
         ({"type": "auto", "network_policy": 1}, "tools.0.container.network_policy"),
     ],
 )
