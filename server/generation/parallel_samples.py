@@ -133,8 +133,6 @@ class _Merged:
             for follower in followers:
                 # The SDK numbers choices in the order of their first events.
                 await self._pass_on(await anext(follower, ()), emit)
-                if self._failed:
-                    break
             await self._forward_all(followers, emit)
 
     async def _pass_on(self, batch: Sequence[WireEvent], emit: Emit) -> None:

@@ -60,11 +60,13 @@ class Gateway:
         self.runs = Runs()
         self.admission = Admission(running=2, waiting=2)
         self.turns: list[Turn] = []
+        self.specs: list[AnswerSpec] = []
         self._room = room
 
     async def start(self, spec: AnswerSpec) -> Run:
         if len(self.turns) == self._room:
             raise RateLimited("full")
+        self.specs.append(spec)
         self.turns.append(Turn(spec.outbound, spec.last_events))
         if spec.journal is not None:
             await spec.journal.begin()
@@ -109,12 +111,20 @@ class Kept:
         show(events)
 
 
-async def begin(gateway: Any, count: int, journal: Journal | None = None) -> Run:
+def last() -> list[WireEvent]:
+    return [{"text": "last"}]
+
+
+async def begin(
+    gateway: Any,
+    count: int,
+    journal: Journal | None = None,
+    last_events: LastEvents = last,
+    **options: Any,
+) -> Run:
     plan: Any = None
     choices = [AnswerSpec(plan, Outbound(index), "id") for index in range(count)]
-    return await parallel_samples.start(
-        gateway, choices, lambda: [{"text": "last"}], journal=journal
-    )
+    return await parallel_samples.start(gateway, choices, last_events, journal=journal, **options)
 
 
 async def read(run: Run) -> list[Any]:
@@ -176,6 +186,31 @@ async def test_the_first_failure_ends_all() -> None:
     assert run.error.message == "broken"
     await settle()
     assert [turn.cancelled for turn in gateway.turns] == [True, False, True]
+
+
+async def test_last_events_that_cannot_be_made_end_all_with_an_error() -> None:
+    def cannot_be_made() -> list[WireEvent]:
+        raise ServerFailed("broken")
+
+    gateway = Gateway()
+    run = await begin(gateway, 2, last_events=cannot_be_made)
+    for turn in gateway.turns:
+        turn.finish()
+    assert (await read(run))[-1] == (0, "fail")
+    assert run.error is not None
+    assert run.error.message == "broken"
+
+
+@pytest.mark.parametrize(("per_prompt", "prompts"), [(None, 1), (2, 2), (4, 1)])
+async def test_the_tokens_of_a_prompt_count_once(per_prompt: int | None, prompts: int) -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 4, per_prompt=per_prompt)
+    counts = [id(spec.prompt_count) for spec in gateway.specs]
+    size = 4 // prompts
+    assert counts == [counts[index // size * size] for index in range(4)]
+    assert len(set(counts)) == prompts
+    run.cancel()
+    await run.wait()
 
 
 async def test_a_reader_that_leaves_takes_all_choices_with_it() -> None:
