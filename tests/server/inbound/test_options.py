@@ -97,11 +97,15 @@ def test_a_top_p_of_zero_keeps_only_the_most_likely_token() -> None:
         ("temperature", -0.1),
         ("temperature", 2.1),
         ("temperature", float("nan")),
+        ("top_p", -0.1),
         ("top_p", 1.1),
         ("top_k", -2),
-        ("min_p", 2),
-        ("presence_penalty", 2.5),
-        ("frequency_penalty", -2.5),
+        ("min_p", -0.1),
+        ("min_p", 1.1),
+        ("presence_penalty", -2.1),
+        ("presence_penalty", 2.1),
+        ("frequency_penalty", -2.1),
+        ("frequency_penalty", 2.1),
         ("repetition_penalty", 0),
         ("repetition_penalty", 5e-324),
         ("repetition_penalty", 100.1),
@@ -121,9 +125,10 @@ def test_a_bias_needs_a_token_id(token: str) -> None:
     assert f"logit_bias.{token}".startswith((refused.value.param or "no").rstrip("…"))
 
 
-def test_a_bias_out_of_range_is_refused() -> None:
+@pytest.mark.parametrize("bias", [-101, 101])
+def test_a_bias_out_of_range_is_refused(bias: int) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        sampling(logit_bias={"1": 101})
+        sampling(logit_bias={"1": bias})
     assert refused.value.param == "logit_bias.1"
 
 
