@@ -214,8 +214,9 @@ def _key(scope: Scope) -> _Key | None:
     if state.streams_body:
         # Its body is not in memory, to compare it with that of a retry.
         return None
-    if key is None or state.owner is None:
-        # Without an owner, the request matches no route or a public endpoint.
+    if not key or state.owner is None:
+        # An empty key is that of a client whose variable is not set. Without an owner, the request
+        # matches no route or a public endpoint.
         return None
     # The query may change the answer, as that of a rendered prompt does.
     query = scope.get("query_string", b"").decode("latin-1")

@@ -105,11 +105,11 @@ async def test_a_retry_gets_the_first_answer() -> None:
 
 async def test_without_a_key_every_request_is_answered_anew() -> None:
     server = Counting()
-    for _ in range(2):
-        await server.post(key=None)
+    for key in (None, None, "", ""):
+        assert (await server.post(key=key)).status_code == 200
     for _ in range(2):
         await server.client.get("/count", headers={"idempotency-key": "k"})
-    assert server.calls == 4
+    assert server.calls == 6
 
 
 async def test_another_key_or_address_or_owner_is_another_request() -> None:
