@@ -354,6 +354,16 @@ async def test_the_refusal_of_a_background_response_leads_to_http(open_app: Any)
     assert "Use HTTP" in error["message"]
 
 
+async def test_an_unknown_field_is_accepted_and_named_in_the_log(
+    open_app: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.schemas.base")
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        response = await socket.answer(input="hi", novel_socket="secret")
+    assert response["status"] == "completed"
+    assert "unknown field: 'novel_socket'" in caplog.text
+
+
 async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
