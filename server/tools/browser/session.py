@@ -220,7 +220,8 @@ class BrowserSession:
 
         async def work() -> Outcome:
             page = await self._load(url, source=opening.source)
-            text = await self._show(Entry(page, "page"), max(opening.line, 0), opening.lines)
+            entry = Entry(page, "page", is_markup=opening.source)
+            text = await self._show(entry, max(opening.line, 0), opening.lines)
             return Outcome(text, action)
 
         return Step(action, work)
@@ -243,7 +244,8 @@ class BrowserSession:
             return entry
         if entry.kind != "page":
             raise UsageError(f"The page of cursor `{cursor}` is too old. Search again.")
-        self._stack.renew(cursor, await self._load(entry.page.url))
+        page = await self._load(entry.page.url, source=entry.is_markup)
+        self._stack.renew(cursor, page)
         return self._stack.get(cursor)[1]
 
     # Find

@@ -26,7 +26,8 @@ class Entry:
     """One display of a page.
 
     titles: of a search page, the title of each link. lines: of a find page, the line of each match.
-    source: of a find page, the cursor of the page that was searched, else -1.
+    source: of a find page, the cursor of the page that was searched, else -1. is_markup: whether
+    the page's source is shown, as the model asked by `view_source`.
     """
 
     page: Page
@@ -34,6 +35,7 @@ class Entry:
     titles: tuple[str, ...] = ()
     lines: tuple[int, ...] = ()
     source: int = -1
+    is_markup: bool = False
 
     @property
     def is_dropped(self) -> bool:
@@ -160,6 +162,7 @@ def _entry_to_json(entry: Entry, page: int) -> dict[str, Any]:
         "titles": list(entry.titles),
         "lines": list(entry.lines),
         "source": entry.source,
+        "is_markup": entry.is_markup,
     }
 
 
@@ -170,4 +173,5 @@ def _entry_from_json(data: Mapping[str, Any], pages: list[Page]) -> Entry:
         tuple(data["titles"]),
         tuple(data["lines"]),
         data["source"],
+        data.get("is_markup", False),
     )

@@ -600,6 +600,16 @@ async def test_a_link_of_an_older_page_is_opened(world: World) -> None:
     assert (wrong.text, wrong.failed) == ("Invalid link id `7`.", True)
 
 
+async def test_the_source_of_an_older_page_is_shown_again_as_such(world: World) -> None:
+    world.pages["/tags"] = answer("<p>one</p>")
+    first = world.session()
+    await run(first, "open", id=world.url("/tags"), view_source=True)
+    await run(first, "open", id=world.url("/tags"))
+    session = await with_old_pages(world, first)
+    shown = [(await run(session, "open", cursor=cursor)).text for cursor in (0, 1)]
+    assert ["<p>one</p>" in text for text in shown] == [True, False]
+
+
 async def test_a_link_of_older_search_results_is_not_opened(world: World) -> None:
     first = world.session()
     await run(first, "search", query="x")
@@ -653,6 +663,16 @@ async def test_what_is_stored_is_bounded(world: World) -> None:
     assert (await run(later, "open", cursor=1)).text.startswith("[5] 0 (")
     assert "Search again" in (await run(later, "open", cursor=0)).text
     assert later.cite(0, 4) is None
+
+
+async def test_a_state_of_an_earlier_server_is_read(world: World) -> None:
+    first = world.session()
+    await run(first, "open", id=world.url("/b"))
+    state = json.loads(json.dumps(first.state))
+    for entry in state["stack"]:
+        del entry["is_markup"]
+    second = world.session(state)
+    assert (await run(second, "open", cursor=0)).text.startswith("[1] Page B")
 
 
 async def test_a_state_of_another_version_is_left(world: World) -> None:
