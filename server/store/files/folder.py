@@ -30,7 +30,6 @@ class FileFolder:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._is_temporary = folder is None
         self._cleanup: weakref.finalize[[Path, bool], FileFolder] | None = None
 
     def stage(self) -> "StagedFile":
@@ -43,11 +42,8 @@ class FileFolder:
             pass
 
     def path(self, file_id: str) -> Path | None:
-        """Where the content of a file is; None if there is none."""
-        if self._folder is None:
-            return None
-        path = self._folder / file_id
-        return path if path.is_file() else None
+        """Where the content of a file is, if there is one; None while there is no folder."""
+        return None if self._folder is None else self._folder / file_id
 
     def open(self, file_id: str) -> BinaryIO | None:
         """The content of a file; None if there is none. It can be read after a deletion."""
