@@ -77,10 +77,9 @@ class HostedItems:
     """
 
     def __init__(
-        self, items: Iterable[StoredItem], received: Iterable[StoredItem], enabled: Enabled
+        self, items: Sequence[StoredItem], received: Iterable[StoredItem], enabled: Enabled
     ) -> None:
         self._enabled = enabled
-        items = tuple(items)
         calls = [stored for stored in items if stored.item["type"] == MCP]
         ran = {_approval(stored.item) for stored in calls if stored.result is not None}
         approved = {
