@@ -101,7 +101,7 @@ async def test_a_detached_response_is_stored_without_its_history(
     assert await store.items("a", ["in_one", "out_one"]) == {}
 
 
-@pytest.mark.parametrize("message", [THOUGHT, CALL, None])
+@pytest.mark.parametrize("message", [THOUGHT, CALL, replace(CALL, tokens=None), None])
 async def test_the_models_message_is_stored_with_its_item(
     store: Store, message: Message | None
 ) -> None:
