@@ -194,6 +194,15 @@ def test_a_single_allowed_token_is_taken_however_unlikely(bench: Bench) -> None:
     assert bench.run(logits) == [120]
 
 
+def test_id_0_is_a_token_like_others(bench: Bench) -> None:
+    """Also in a list that is shorter than another one of its step."""
+    bench.add(mask_of(0, 5))
+    bench.add(mask_of(1, 2, 3))
+    logits = noise(2)
+    logits[0, 0] = 20.0
+    assert bench.run(logits)[0] == 0
+
+
 def test_tokens_that_underflow_beside_forbidden_ones_are_still_drawn(bench: Bench) -> None:
     logits = torch.full((1, WIDTH), -torch.inf)
     logits[0, 3], logits[0, 120], logits[0, 121] = 1000.0, 0.0, -1.0
