@@ -14,6 +14,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong
 from adapters.scripted import ScriptedBackend
+from tests.waiting import pass_time
 
 STOP = ord("$")
 
@@ -155,6 +156,21 @@ async def test_a_prompt_that_leaves_no_room_for_max_tokens_is_too_long(script: S
     backend = await script.start({"completion": "$"})
     with pytest.raises(ContextTooLong):
         await replay(backend, ask("hello", max_tokens=CONTEXT_LENGTH - 4))
+
+
+async def test_a_delay_is_between_two_chunks(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = await script.start({"completion": "a$", "delay_ms": 3_600_000})
+    generator = backend.generate(ask())
+    assert text([await anext(generator)]) == "a"
+    pending = asyncio.ensure_future(anext(generator))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not pending.done()
+    pass_time(monkeypatch, 3600)
+    assert text([await pending]) == "$"
+    await generator.aclose()
 
 
 async def test_closing_ends_the_replay_although_a_delay_is_pending(script: Script) -> None:
