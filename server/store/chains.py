@@ -34,8 +34,7 @@ class Chain:
 async def read(connection: AsyncConnection, row: Any) -> Chain:
     """Read the whole history of a row of `responses`. `decode` needs no connection."""
     links = await rows.read(connection, _chain_with_items(row.id, items))
-    first = links[0] if links else row
-    return Chain(row, await _of_conversation(connection, first, conversation_items), links)
+    return Chain(row, await _of_conversation(connection, links[0], conversation_items), links)
 
 
 async def decode(chain: Chain) -> StoredResponse:
@@ -63,8 +62,7 @@ async def read_places(connection: AsyncConnection, row: Any) -> Chain:
     columns = (items.c.place, items.c.item_id, items.c.side)
     links = await rows.read(connection, _chain_with_items(row.id, *columns))
     of_conversation = (conversation_items.c.place, conversation_items.c.item_id)
-    first = links[0] if links else row
-    return Chain(row, await _of_conversation(connection, first, *of_conversation), links)
+    return Chain(row, await _of_conversation(connection, links[0], *of_conversation), links)
 
 
 async def locate_input(chain: Chain) -> list[Located]:

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 from server.store.conversations.base import Conversation, ConversationSize
+from server.store.lists import ListQuery
 from server.store.responses.base import Store
 from tests.server.store.conftest import Database
 from tests.server.store.test_contract import THOUGHT, first_of, item, numbered, running, turn
@@ -149,6 +150,9 @@ async def test_a_chain_knows_what_a_first_response_without_items_had_read(
     for response in (one, two, three):
         await put(store, response)
         assert await store.get("a", response.id) == response
+        page = await store.input_items("a", response.id, ListQuery(9, "asc"))
+        assert page is not None
+        assert [*page.entries] == [each.item for each in (*response.history, *response.input)]
 
 
 async def test_conversations_that_nothing_is_added_to_are_forgotten(database: Database) -> None:
