@@ -1,5 +1,6 @@
 """Locks of files that say which gateways of a machine live."""
 
+import fcntl
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,25 @@ async def test_a_gateway_that_lives_is_not_forgotten(folder: Path) -> None:
     assert names(folder) == ["one", "two"]
     await one.stop()
     await two.stop()
+
+
+async def test_a_file_that_another_removes_before_it_is_locked_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another gateway takes a file that is not locked yet for that of an ended gateway."""
+    one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
+    flock = fcntl.flock
+
+    def after_another(descriptor: int, operation: int) -> None:
+        monkeypatch.undo()
+        two.forget("one")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_another)
+    await one.start()
+    assert names(folder) == ["one"]
+    assert await two.ended() == frozenset()
+    await one.stop()
 
 
 async def test_a_removed_file_is_no_evidence(folder: Path) -> None:
