@@ -132,8 +132,9 @@ async def test_a_file_that_another_writes_is_converted_later(
 
 
 async def test_a_new_file_can_shrink_without_being_written_anew(
-    store: SqlStore, file: Path, caplog: pytest.LogCaptureFixture
+    store: SqlStore, file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(vacuum, "MOST_AT_ONCE", 0)
     caplog.set_level(logging.INFO)
     assert await asyncio.to_thread(mode, file) == 2
     await vacuum.allow(store.database)
