@@ -1,5 +1,6 @@
 """What comes of a server that hangs, dies, floods or lies."""
 
+import asyncio
 import json
 import logging
 import urllib.request
@@ -70,7 +71,8 @@ async def test_a_faulty_call_costs_only_itself(
 
 
 async def test_closing_a_call_ends_it(hostile: Hostile, make_tool: MakeTool) -> None:
-    tool = await make_tool(hostile("/endless"))
+    server = hostile("/endless")
+    tool = await make_tool(server)
     session = await tool.open(ENTRY, context())
     running = session.run(call("h__add"))
     await anext(running)
@@ -79,6 +81,10 @@ async def test_closing_a_call_ends_it(hostile: Hostile, make_tool: MakeTool) -> 
 
     with pytest.raises(StopAsyncIteration):
         await anext(running)
+    async with asyncio.timeout(60):
+        cancelled = "/endless notifications/cancelled "
+        while cancelled not in counted(server):  # noqa: ASYNC110 - the SDK sends it by and by
+            await asyncio.sleep(0.01)
     await session.close()
 
 
