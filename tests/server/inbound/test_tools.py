@@ -232,6 +232,29 @@ def test_a_tool_choice_is_read(value: Any, choice: ToolChoice) -> None:
     assert read_tool_choice(value, TOOLS) == choice
 
 
+IN_NAMESPACE = {"type": "function", "name": "weather", "namespace": "n"}
+
+
+@pytest.mark.parametrize(
+    ("value", "echo"),
+    [
+        (None, "auto"),
+        ("required", "required"),
+        (
+            {"type": "custom", "custom": {"name": "sql"}, "other": 1},
+            {"type": "custom", "name": "sql"},
+        ),
+        (IN_NAMESPACE, IN_NAMESPACE),
+        (
+            {"type": "allowed_tools", "tools": [IN_NAMESPACE, {"type": "mcp"}]},
+            {"type": "allowed_tools", "mode": "auto", "tools": [IN_NAMESPACE]},
+        ),
+    ],
+)
+def test_a_tool_choice_is_shown_as_responses_has_it(value: Any, echo: Any) -> None:
+    assert read_tool_choice(value, TOOLS).echo == echo
+
+
 @pytest.mark.parametrize(
     ("value", "param"),
     [
