@@ -56,7 +56,9 @@ async def test_a_faulty_call_costs_only_itself(
     path: str, hostile: Hostile, make_tool: MakeTool
 ) -> None:
     kind, words = FAULTS[path]
-    tool = await make_tool(hostile(path))
+    server = hostile(path)
+    calls = counted(server).get(f"{path} tools/call ", 0)
+    tool = await make_tool(server)
     timeout = 1.0 if words == HANGS else 30.0
     session = await tool.open(ENTRY, context(timeout=timeout))
 
@@ -67,6 +69,7 @@ async def test_a_faulty_call_costs_only_itself(
     assert failed.fields["error"]["type"] == kind
     assert words in failed.fields["error"]["message"]
     assert "169.254" not in failed.text
+    assert counted(server)[f"{path} tools/call "] == calls + 1
     await session.close()
 
 
@@ -300,6 +303,22 @@ async def test_a_list_of_a_server_that_cannot_be_reached_any_more_is_dropped(
 
     assert failed.fields["error"]["code"] == 502
     assert "HTTP 502" in second.declaration.opening[0]["error"]
+
+
+@pytest.mark.parametrize(("path", "times"), [("/explains", 2), ("/fails", 1)])
+async def test_a_list_that_a_call_shows_to_be_old_is_dropped(
+    path: str, times: int, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    """A call with arguments that are not valid any more, and one that failed otherwise."""
+    server = hostile(path)
+    before = counted(server).get(f"{path} tools/list ", 0)
+    tool = await make_tool(server)
+    for _ in range(2):
+        session = await tool.open(ENTRY, context())
+        await result(session, call("h__add"))
+        await session.close()
+
+    assert counted(server)[f"{path} tools/list "] == before + times
 
 
 async def test_a_list_is_fetched_once_for_each_owner(hostile: Hostile, make_tool: MakeTool) -> None:
