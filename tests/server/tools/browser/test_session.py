@@ -234,12 +234,12 @@ async def test_no_match_is_said(world: World) -> None:
 @pytest.mark.parametrize(
     ("function", "arguments", "text"),
     [
-        ("open", {"id": 7}, "Invalid link id `7`."),
+        ("open", {"id": 2}, "Invalid link id `2`."),
         ("open", {"id": "7"}, "Invalid link id `7`."),
-        ("open", {"cursor": 9}, "Cursor `9` is out of range. Available cursor indices: [0 - 1]."),
+        ("open", {"cursor": 2}, "Cursor `2` is out of range. Available cursor indices: [0 - 1]."),
         ("open", {"cursor": -5}, "Cursor `-5` is out of range. Available cursor indices: [0 - 1]."),
         ("find", {"pattern": "x", "cursor": 2}, "Cursor `2` is out of range."),
-        ("open", {"loc": 99}, "Invalid location parameter: `99`. Cannot exceed page maximum of 4."),
+        ("open", {"loc": 5}, "Invalid location parameter: `5`. Cannot exceed page maximum of 4."),
         ("open", {"id": 1}, "/none`: HTTP status 404"),
         ("open", {"id": "http://127.0.0.1/"}, "`http://127.0.0.1/`: the address is not public"),
         ("open", {"id": "http://[x"}, "the URL is not valid"),
@@ -608,6 +608,16 @@ async def test_the_source_of_an_older_page_is_shown_again_as_such(world: World) 
     session = await with_old_pages(world, first)
     shown = [(await run(session, "open", cursor=cursor)).text for cursor in (0, 1)]
     assert ["<p>one</p>" in text for text in shown] == [True, False]
+
+
+async def test_an_older_page_is_scrolled_and_its_source_is_shown(world: World) -> None:
+    session = world.session()
+    for path in ("/", "/b"):
+        await run(session, "open", id=world.url(path))
+    for arguments, shown in (({}, "Welcome"), ({"view_source": True}, "<p>Welcome</p>")):
+        result = await run(session, "open", cursor=0, **arguments)
+        assert shown in result.text
+        assert result.fields == {"action": {"type": "open_page", "url": world.url("/")}}
 
 
 async def test_a_link_of_older_search_results_is_not_opened(world: World) -> None:
