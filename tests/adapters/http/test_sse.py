@@ -20,9 +20,13 @@ def test_a_long_line_may_come_in_very_many_parts() -> None:
     assert len(payload) == 100_000 * 206 - 6
 
 
-@given(st.lists(st.integers(0, 99), max_size=8), st.integers(1, 9))
-def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int) -> None:
-    text = b"".join(b"data: %d\n\n" % number for number in numbers)
+@given(
+    st.lists(st.integers(0, 99), max_size=8),
+    st.integers(1, 30),
+    st.sampled_from([b"\n\n", b"\n", b"\r\n\r\n"]),
+)
+def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int, end: bytes) -> None:
+    text = b"".join(b"data: %d" % number + end for number in numbers)
     lines = EventLines()
     pieces = [lines.push(text[at : at + step]) for at in range(0, len(text), step)]
     assert [int(line) for piece in pieces for line in piece] == numbers
@@ -30,5 +34,7 @@ def test_it_does_not_matter_how_the_bytes_arrive(numbers: list[int], step: int) 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "_MAX_LINE_BYTES", 10)
+    lines = EventLines()
+    assert lines.push(b"data: 1234") == []
     with pytest.raises(BackendFailed, match="line without end"):
-        EventLines().push(b"data: 12345678")
+        lines.push(b"5")
