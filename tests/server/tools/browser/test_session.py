@@ -614,8 +614,8 @@ async def test_an_older_page_is_scrolled_and_its_source_is_shown(world: World) -
     session = world.session()
     for path in ("/", "/b"):
         await run(session, "open", id=world.url(path))
-    for arguments, shown in (({}, "Welcome"), ({"view_source": True}, "<p>Welcome</p>")):
-        result = await run(session, "open", cursor=0, **arguments)
+    for as_source, shown in ((False, "Welcome"), (True, "<p>Welcome</p>")):
+        result = await run(session, "open", cursor=0, view_source=as_source)
         assert shown in result.text
         assert result.fields == {"action": {"type": "open_page", "url": world.url("/")}}
 
