@@ -53,6 +53,13 @@ def test_what_is_no_frame_is_refused(content: bytes) -> None:
         parsed(content)
 
 
+@pytest.mark.parametrize("size", [16, frames.MOST_FRAME])
+def test_a_frame_of_the_least_and_of_the_largest_size_is_read(size: int) -> None:
+    assert list(FrameReader().feed(size.to_bytes(4, "big") + b"x" * size)) == [b"x" * size]
+    with pytest.raises(InvalidFrame):
+        list(FrameReader().feed((frames.MOST_FRAME + 1).to_bytes(4, "big")))
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"cell": "abc"}'])
 def test_a_frame_is_larger_than_what_the_worker_never_sends(content: bytes) -> None:
     """It costs as much to cut off as any other: millions of them would occupy the server."""
