@@ -159,3 +159,15 @@ def test_a_process_whose_first_thread_has_ended_is_measured(run: Run) -> None:
     assert measure(pid, 1 << 30, 9).memory > MIB
     assert measure(pid, 0, 9).memory > MIB
     assert deleted_files(pid) >= MIB
+
+
+@needs_proc
+def test_memory_that_processes_share_counts_once_where_it_would_be_too_much(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children = "for _ in range(3):\n    os.fork() or (os.read(0, 1), os._exit(0))"
+    pid = run(f"import os\ndata = b'x' * (64 << 20)\n{children}")
+    monkeypatch.setattr(usage, "processes_below", lambda *_: [pid, *usage._children(pid)])
+    most = 4 * 64 * MIB
+    assert measure(pid, 2 * most, 9).memory > most
+    assert 64 * MIB < measure(pid, most, 9).memory < 2 * 64 * MIB
