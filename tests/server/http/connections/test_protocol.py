@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -369,6 +370,10 @@ async def test_few_requests_wait_on_a_connection() -> None:
         answer = await served.answer(head(b"/later") * 4)
         assert answer.status == 400
         assert answer.error["message"] == "Too many requests wait on this connection."
+        client = await served.connect(head(b"/later") * 2 + head(b"/later", b"Connection: close"))
+        await until(lambda: len(served.app.scopes) == 2)
+        served.app.go_on.set()
+        assert (await client.rest()).data.count(b"HTTP/1.1 200") == 3
 
 
 async def test_every_request_of_a_connection_learns_that_it_is_lost() -> None:
@@ -454,6 +459,18 @@ async def test_a_connection_may_be_idle_for_the_time_that_is_left_to_it() -> Non
     async with serve(Limits(connections=1, idle_seconds=3600, crowded_idle_seconds=0)) as served:
         client = await served.connect(head(b"/unread"))
         assert (await client.rest()).status == 200
+
+
+async def test_an_answer_may_take_longer_than_a_connection_may_be_idle() -> None:
+    async with serve(Limits(idle_seconds=3600)) as served:
+        client = await served.connect(head(b"/unread"))
+        await client.read(b"0\r\n\r\n")
+        connection: Any = next(iter(served.state.connections))
+        await until(lambda: connection.timeout_keep_alive_task is not None)
+        idle = connection.timeout_keep_alive_task
+        client.send(head(b"/later"))
+        await until(lambda: len(served.app.scopes) == 2)
+        assert idle.cancelled()
 
 
 @pytest.mark.parametrize(
