@@ -8,7 +8,7 @@ itself, which no note can replace.
 from typing import Any, Literal
 
 from server.errors import InvalidRequest
-from server.schemas.fields import array, invalid, mapping, string
+from server.schemas.fields import array, invalid, mapping, string, wrong_type
 
 _TEXT = {
     "input_text": "text",
@@ -41,7 +41,7 @@ def text_of(value: Any, param: str, *, separator: str = "\n") -> str:
     if isinstance(value, str):
         return value
     if not isinstance(value, list):
-        raise invalid(param, "expected a string or an array of content parts", "invalid_type")
+        raise wrong_type(value, param, str, list)
     parts = enumerate(array(value, param))
     return separator.join(_part(part, f"{param}.{index}") for index, part in parts)
 

@@ -65,6 +65,11 @@ def test_an_error_names_the_bad_part(value: Any, param: str) -> None:
     assert caught.value.param == param
 
 
+def test_content_of_another_type_is_named_with_what_it_may_be() -> None:
+    with pytest.raises(InvalidRequest, match="expected a string or an array, but got null"):
+        text_of(None, "content")
+
+
 def test_audio_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         text_of([{"type": "input_audio", "input_audio": {}}], "content")
