@@ -305,6 +305,19 @@ async def test_a_list_of_a_server_that_cannot_be_reached_any_more_is_dropped(
     assert "HTTP 502" in second.declaration.opening[0]["error"]
 
 
+@pytest.mark.parametrize(("named", "declared"), [(128, 128), (129, 0)])
+async def test_a_request_may_name_as_many_tools_as_the_limit(
+    named: int, declared: int, hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/many"))
+    names = [f"t{number}" for number in range(named)]
+
+    session = await tool.open({**ENTRY, "allowed_tools": names}, context())
+
+    assert len(session.declaration.functions) == declared
+    assert ("error" in session.declaration.opening[0]) == (declared == 0)
+
+
 @pytest.mark.parametrize(("path", "times"), [("/explains", 2), ("/fails", 1)])
 async def test_a_list_that_a_call_shows_to_be_old_is_dropped(
     path: str, times: int, hostile: Hostile, make_tool: MakeTool
