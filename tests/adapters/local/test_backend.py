@@ -637,6 +637,19 @@ async def test_a_mask_tokenizer_that_cannot_be_built_is_missed_by_grammars_alone
     await backend.stop()
 
 
+async def test_stopping_ends_the_threads_of_the_backend(local_config: BackendConfig) -> None:
+    before, kinds = set(threading.enumerate()), {"engine", "grammar", "masks"}
+    async with started(local_config) as backend:
+        await run(backend, ask(grammar='start: ("yes" | "no") /[a-z]{4,8}/'))
+        new = set(threading.enumerate()) - before
+        # Others are of the libraries, such as one of progress bars, and of the event loop.
+        threads = [thread for thread in new if thread.name.partition("_")[0] in kinds]
+    assert {thread.name.partition("_")[0] for thread in threads} == kinds
+    for thread in threads:
+        await asyncio.to_thread(thread.join, PATIENCE)
+    assert not any(thread.is_alive() for thread in threads)
+
+
 async def test_a_model_is_needed(small_config: BackendConfig) -> None:
     backend = LocalBackend(dataclasses.replace(small_config, model=None))
     with pytest.raises(BackendFailed, match="needs a model"):
