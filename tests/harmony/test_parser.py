@@ -251,21 +251,23 @@ def test_a_tool_alone_or_with_its_namespace_is_called(header: str, recipient: st
 
 
 CHANNELS = {
-    "<|channel|>Final": Channel.FINAL,
-    "<|channel|>analytics": Channel.ANALYSIS,
-    "<|channel|>thoughts": Channel.FINAL,
-    "<|channel|>analysis<|channel|>final": Channel.FINAL,
-    "<|channel|>analysis<|channel|>": Channel.ANALYSIS,
-    "analysis": Channel.ANALYSIS,
-    "": Channel.FINAL,
+    "<|channel|>Final": (Channel.FINAL, Repair.UNKNOWN_CHANNEL),
+    "<|channel|>analytics": (Channel.ANALYSIS, Repair.UNKNOWN_CHANNEL),
+    "<|channel|>thoughts": (Channel.FINAL, Repair.UNKNOWN_CHANNEL),
+    "<|channel|>analysis<|channel|>final": (Channel.FINAL, Repair.REPEATED_CHANNEL),
+    "<|channel|>analysis<|channel|>": (Channel.ANALYSIS, Repair.REPEATED_CHANNEL),
+    "analysis": (Channel.ANALYSIS, Repair.UNEXPECTED_ROLE),
+    "": (Channel.FINAL, Repair.MISSING_CHANNEL),
 }
 
 
-@pytest.mark.parametrize(("header", "channel"), CHANNELS.items())
-def test_a_malformed_channel_goes_to_the_nearest(header: str, channel: Channel) -> None:
+@pytest.mark.parametrize(("header", "expected"), CHANNELS.items())
+def test_a_malformed_channel_goes_to_the_nearest(
+    header: str, expected: tuple[Channel, Repair]
+) -> None:
     [message] = messages(f"{header}<|message|>x<|end|>")
-    assert (message.header.channel, message.content) == (channel, "x")
-    assert message.repairs
+    assert (message.header.channel, message.repairs) == (expected[0], (expected[1],))
+    assert message.content == "x"
 
 
 def test_a_tool_called_like_a_channels_stem_is_a_tool() -> None:
