@@ -50,6 +50,17 @@ async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
     assert client.info.max_requests == 4
 
 
+async def test_a_grammar_is_tried_with_one_token(client: HTTPEngine, engine: FakeEngine) -> None:
+    assert engine.bodies("/completion") == [
+        {
+            "prompt": [0],
+            "n_predict": 1,
+            "return_tokens": True,
+            "grammar": "%llguidance {}\nstart: <[1]>",
+        }
+    ]
+
+
 async def test_a_server_without_llguidance_takes_no_grammar(engine: FakeEngine) -> None:
     engine.will("/completion", engine.recorded("unmasked"))
     client = HTTPEngine(engine.url, LlamaCppWire(encode_with_control), Options())
