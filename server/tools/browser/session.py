@@ -82,6 +82,7 @@ class BrowserSession:
         self._chain = chain
         self._loader = loader
         self._stack = PageStack(context.state)
+        self._permits = SearchQuery("", 1, config.allowed, config.blocked).permits
         self._declaration = ToolDeclaration(
             name=NAME,
             type=config.type,
@@ -231,15 +232,18 @@ class BrowserSession:
         return Outcome(await self._show(entry, max(opening.line, 0), opening.lines), action)
 
     async def _load(self, url: str, *, source: bool = False) -> Page:
-        config = self._config
-        query = SearchQuery("", 1, config.allowed, config.blocked)
         return await self._loader.load(
-            url, self._context.owner, query.permits, web=config.web, source=source
+            url, self._context.owner, self._permits, web=self._config.web, source=source
         )
 
     async def _entry(self, cursor: int) -> Entry:
-        """The entry with its text, which is fetched again if it was dropped."""
+        """The entry with its text, which is fetched again if it was dropped.
+
+        It may be of an earlier request, which allowed other domains.
+        """
         cursor, entry = self._stack.get(cursor)
+        if entry.kind == "page" and not self._permits(entry.page.url):
+            raise LoadError(f"The domain of the page of cursor `{cursor}` is not allowed.")
         if not entry.is_dropped:
             return entry
         if entry.kind != "page":

@@ -620,6 +620,30 @@ async def test_an_older_page_is_scrolled_and_its_source_is_shown(world: World) -
         assert result.fields == {"action": {"type": "open_page", "url": world.url("/")}}
 
 
+@pytest.mark.parametrize(
+    ("filters", "allowed"),
+    [
+        ({"allowed_domains": [PUBLIC]}, True),
+        ({"allowed_domains": ["a.example"]}, False),
+        ({"blocked_domains": [PUBLIC]}, False),
+    ],
+)
+async def test_older_pages_are_shown_where_the_request_allows_their_domain(
+    world: World, filters: dict[str, Any], allowed: bool
+) -> None:
+    first = world.session()
+    await run(first, "open", id=world.url("/b"))
+    await run(first, "find", pattern="needle")
+    session = world.session(json.loads(json.dumps(first.state)), filters=filters)
+    shown = [
+        await run(session, "open", cursor=0),
+        await run(session, "find", pattern="line", cursor=0),
+        await run(session, "open", id=0, cursor=1),
+    ]
+    assert [each.failed for each in shown] == [not allowed] * 3
+    assert all(("is not allowed" in each.text) is not allowed for each in shown)
+
+
 async def test_a_link_of_older_search_results_is_not_opened(world: World) -> None:
     first = world.session()
     await run(first, "search", query="x")
