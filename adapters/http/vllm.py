@@ -82,10 +82,8 @@ class VLLMWire:
 
 def _context_length(model: JSON, listed: list[JSON]) -> Any:
     """That of the model, or of the one that it adapts: vLLM lists LoRA adapters without one."""
-    if model["max_model_len"] is not None:
-        return model["max_model_len"]
-    parents = [each for each in listed if each["id"] == model["parent"]]
-    lengths = (each["max_model_len"] for each in (*parents, *listed))
+    parents = [each for each in listed if each["id"] == model.get("parent")]
+    lengths = (each["max_model_len"] for each in (model, *parents, *listed))
     return next((length for length in lengths if length is not None), None)
 
 
