@@ -223,11 +223,12 @@ class BraveProvider(HttpProvider):
     variables = ("BRAVE_SEARCH_API_KEY", "BRAVE_API_KEY")
 
     def request(self, query: SearchQuery) -> httpx.Request:
-        # Half of the query is left to the text. No operator is cut: it would name another domain.
+        # The text has up to half of the query. No operator is cut: it would name another domain.
+        words = query.text.split()[:_MOST_WORDS]
+        room = _MOST_QUERY - min(len(" ".join(words)), _MOST_QUERY // 2)
         fewer = (_sites(query, most) for most in range(_MOST_SITES, -1, -1))
-        sites = next(each for each in fewer if len(each) <= _MOST_QUERY // 2)
-        words = query.text.split()[: _MOST_WORDS - len(sites.split())]
-        text = " ".join(words)[: _MOST_QUERY - len(sites)]
+        sites = next(each for each in fewer if len(each) <= room)
+        text = " ".join(words[: _MOST_WORDS - len(sites.split())])[: _MOST_QUERY - len(sites)]
         params = {"q": text + sites, "count": str(min(query.count, _MOST_ASKED))}
         if query.location.country:
             params["country"] = query.location.country

@@ -252,6 +252,16 @@ async def test_brave_is_asked_for_whole_domains_beside_a_long_query(
     assert asked.count("(") == asked.count(")")
 
 
+async def test_brave_is_asked_for_all_ten_domains_beside_a_short_query(
+    service: tuple[Service, str],
+) -> None:
+    domains = tuple(f"d{number}.example.com" for number in range(10))
+    searched = SearchQuery("tide tables", 3, domains)
+    _, _, query, _, _ = await request_of(service, BraveProvider, searched)
+    sites = " OR ".join(f"site:{domain}" for domain in domains)
+    assert query["q"] == [f"tide tables ({sites})"]
+
+
 async def test_exa_and_you_are_asked_for_all_results(service: tuple[Service, str]) -> None:
     searched = replace(QUERY, count=25)
     _, _, _, _, exa = await request_of(service, ExaProvider, searched)
