@@ -5,8 +5,11 @@ import json
 import mcp_types as types
 import pytest
 
+from server.tools.base import ToolResult
+from server.tools.mcp.failures import protocol_error
+from server.tools.mcp.limits import MAX_OUTPUT
 from server.tools.mcp.redaction import Redactor
-from server.tools.mcp.results import read_result
+from server.tools.mcp.results import TRUNCATED, failed_result, read_result
 
 SECRETS = ('pa"ss\\word1', "back\\slash", "tab\tand\nline", "plain-secret")
 
@@ -39,3 +42,38 @@ def test_a_secret_that_is_a_number_in_structured_content_is_redacted() -> None:
     result = types.CallToolResult(content=[], structured_content={"pin": 12345678})
 
     assert read_result(result, Redactor(["12345678"])).text == '{"pin":[redacted]}'
+
+
+def of_text(text: str, *, is_error: bool = False) -> ToolResult:
+    """The result of a call that returned this text."""
+    block = types.TextContent(type="text", text=text)
+    return read_result(types.CallToolResult(content=[block], is_error=is_error), Redactor())
+
+
+@pytest.mark.parametrize("character", ["x", "é", "\U0001f600"])
+def test_a_result_may_be_as_large_as_the_limit(character: str) -> None:
+    most = character * (MAX_OUTPUT // len(character.encode()))
+    assert of_text(most).text == most
+
+    cut = of_text(most + character).text
+    assert MAX_OUTPUT - 4 < len(cut.encode()) <= MAX_OUTPUT
+    assert cut.removesuffix(TRUNCATED).strip(character) == ""
+
+
+def test_a_secret_in_the_message_of_a_failure_is_redacted() -> None:
+    result = failed_result(protocol_error("no key-1234 here", -32602), Redactor(["key-1234"]))
+
+    assert (result.text, result.failed) == ("Error: no [redacted] here", True)
+    message = "no [redacted] here"
+    error = {"type": "mcp_protocol_error", "code": -32602, "message": message}
+    assert result.fields == {"output": None, "error": error}
+
+
+def test_the_text_of_a_tool_that_failed_is_its_error() -> None:
+    result = of_text("no", is_error=True)
+
+    assert (result.text, result.failed) == ("Error: no", True)
+    assert result.fields["error"] == {
+        "type": "mcp_tool_execution_error",
+        "content": [{"type": "text", "text": "no"}],
+    }
