@@ -64,6 +64,7 @@ SUPPORTED = {
     "multiples that are not negative": closed(
         a={"type": "integer", "multipleOf": 5, "minimum": 0, "exclusiveMaximum": 9},
         b={"enum": [0, 5], "multipleOf": 5},
+        c={"type": "number", "multipleOf": 0.25, "exclusiveMaximum": 1},
     ),
     "required of no object": closed(a={"type": "string", "required": ["b"]}),
 }
