@@ -131,7 +131,7 @@ class _Repository:
         """Raise BackendFailed if nothing of the model is in `cache`, the hub's."""
         if not self._is_cached():
             raise BackendFailed(
-                f"{self.name} is not in {cache}, and HF_HUB_OFFLINE forbids to download it; unset "
+                f"{self.name} is not in {cache}, and HF_HUB_OFFLINE forbids downloading it; unset "
                 "HF_HUB_OFFLINE, or set --model to a local folder"
             )
 
