@@ -153,6 +153,12 @@ def test_the_generated_parts_are_in_step() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_options_are_quoted_together_with_their_values() -> None:
+    choices = {each.flag: each.choices for each in map(option, Settings.model_fields)}
+    apart = re.findall(r"`(--[a-z-]+)` (\w+)", text(DOCS / "options.md"))
+    assert [each for each in apart if each[1] in choices[each[0]] or each[1].isupper()] == []
+
+
 def test_a_page_out_of_step_is_named(tmp_path: Path) -> None:
     for name in ("server", "harmony", "adapters", "demo"):
         (tmp_path / name).symlink_to(ROOT / name)

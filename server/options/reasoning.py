@@ -26,8 +26,8 @@ class ReasoningOptions(BaseSettings):
         None,
         description="who writes the summaries of the reasoning that requests ask for: nobody "
         "(off); the server, of sentences of the reasoning (extractive); or a model, which "
-        "withholds what must not be shown (model). Default: extractive; off with --raw-reasoning "
-        "hide",
+        "withholds what must not be shown (model). Default: extractive; off with "
+        "`--raw-reasoning hide`",
     )
     summary_model: str | None = Field(
         None,

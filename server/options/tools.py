@@ -79,7 +79,7 @@ class ToolOptions(BaseSettings):
         "machine; or the URL of a service (gpt-oss-server python-sandbox)",
     )
     python_sandbox_key: str | None = Field(
-        None, description="key of the service at --python-sandbox URL", repr=False
+        None, description="key of the service at `--python-sandbox URL`", repr=False
     )
     python_folder: Annotated[Path, NOT_EMPTY] | None = Field(
         None,
