@@ -20,8 +20,9 @@ from adapters.grammars import GrammarCompiler, TokenMask
 # The engine computes each mask. To compute all of them here again takes a third of this process's
 # time for an answer, and only shows earlier that the grammar is too complex.
 _CHECK_EVERY = 32
-# A step of the engine that takes longer may be one whose mask is complex.
-_STEP_SECONDS = 0.1
+# A step of the engine that takes longer may be one whose mask is complex. With its own limits, vLLM
+# takes up to 0.2 s for a mask.
+_STEP_SECONDS = 0.05
 # A mask takes some microseconds as a rule, and up to 40 ms within the limits: too long for the
 # event loop. A thread would take longer than an ordinary mask.
 _QUICK_SECONDS = 0.001
