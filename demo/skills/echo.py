@@ -192,5 +192,7 @@ def heard(draw: Draw, count: int) -> tuple[Sequence[Message], list[Exchange]]:
         else:
             exchanges.append(_whole(draw, last))
     times = rng.randint(2, 6) if draw.chance(_LOOPED) else 1
-    shown = draw.pick(("", " ", "\n")).join([said] * times)
+    # Copies with nothing between them are a longer number or word where no full stop ends them.
+    between = ("", " ", "\n") if said.endswith(".") else (" ", "\n")
+    shown = draw.pick(between).join([said] * times)
     return (user(draw.pick(_ABOUT).format(thing)), final(shown)), exchanges

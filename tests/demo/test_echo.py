@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from demo.skills import drills, echo, recall
 from demo.skills.case import Case
 from demo.skills.words import Split
@@ -48,6 +50,14 @@ def test_an_answer_in_a_loop_is_said_once() -> None:
     cases = [drills.hearing(drawn(index)) for index in range(300)]
     assert sum(bool(loop.search(str(case.history[-2].content))) for case in cases) > 20
     assert not any(loop.search(answer) for case in cases for answer in answers(case))
+
+
+def test_copies_without_a_full_stop_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(echo, "_STATEMENTS", ("{number}",))
+    monkeypatch.setattr(echo, "_LOOPED", 1)
+    for index in range(50):
+        (_, shown), [(_, turns)] = echo.heard(drawn(index), 1)
+        assert {*str(shown.content).split()} == {str(turns[0].messages[-1].content)}
 
 
 def test_the_only_number_of_an_answer_may_be_asked_for() -> None:
