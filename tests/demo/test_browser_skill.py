@@ -168,7 +168,7 @@ def test_answers_are_words_of_the_line_that_they_cite(cases: Callable[[], list[C
                 assert words in shown[cursor][line].replace("…", "")
                 assert 4 <= len(words.split()) <= 10
                 cited += 1
-    assert cited > 40
+    assert cited > 80
 
 
 def read(text: str) -> tuple[int, dict[int, str]]:

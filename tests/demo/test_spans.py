@@ -37,7 +37,7 @@ def test_passages_have_lines_marks_and_other_scripts_and_stand_in_the_request() 
     assert len(set(found)) > 390
     assert sum("\n" in text for text in found) > 60
     assert sum(not text.isascii() for text in found) > 60
-    assert sum("**" in text or "`" in text for text in found) > 5
+    assert sum("**" in text or "`" in text for text in found) > 10
 
 
 def test_words_of_other_scripts_are_those_of_a_split() -> None:
