@@ -158,7 +158,8 @@ class SqlContainers:
 
     def _upsert(self, file: ContainerFile) -> Executable:
         new = self._database.insert(container_files).values(asdict(file))
-        changed = ("size", "source", "created_at", "modified", "origin")
+        # Another gateway's file of the path may have come since the delete; it has another id.
+        changed = ("id", "size", "source", "created_at", "modified", "origin")
         return new.on_conflict_do_update(
             index_elements=[container_files.c.container_id, container_files.c.path],
             set_={name: new.excluded[name] for name in changed},

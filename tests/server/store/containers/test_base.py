@@ -1,10 +1,12 @@
 """Containers and their files, in memory and in databases alike."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from server.store.containers.base import Container, ContainerFile
 from server.store.lists import ListQuery
 from server.store.responses.base import Store
+from server.store.tables import container_files
+from tests.server.store.conftest import Database, until_blocked
 
 START = 1_700_000_000
 END = START + 20 * 60
@@ -129,6 +131,20 @@ async def test_a_file_in_place_of_another_is_the_newest(store: Store) -> None:
     again = replace(FILE, id="cfile_3")
     await store.containers.change_files("cntr_1", [again])
     assert await store.containers.files("cntr_1") == (other, again)
+
+
+async def test_of_two_gateways_that_write_one_path_the_last_ones_file_stays(
+    on_postgres: Database,
+) -> None:
+    store, other = await on_postgres.open(), await on_postgres.open()
+    await store.containers.create(BOX)
+    last = replace(FILE, id="cfile_2", size=7)
+    async with store.database.writing() as connection:
+        insert_first = store.database.insert(container_files).values(asdict(FILE))
+        await connection.execute(insert_first)
+        writing = await until_blocked(store, other.containers.change_files("cntr_1", [last]))
+    await writing
+    assert await store.containers.files("cntr_1") == (last,)
 
 
 async def test_a_file_of_no_container_is_dropped(store: Store) -> None:
