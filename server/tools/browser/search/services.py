@@ -10,7 +10,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 import httpx
@@ -189,16 +189,16 @@ def _seconds(headers: httpx.Headers) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _sites(query: SearchQuery, most: int) -> str:
+def _sites(query: SearchQuery, allowed: int = _MOST_SITES, blocked: int = _MOST_SITES) -> str:
     """So many domains of each kind as search operators, for services without a field for them.
 
     A space comes first; the result is empty where there are none.
     """
-    allowed = " OR ".join(f"site:{domain}" for domain in query.allowed_domains[:most])
-    if " OR " in allowed:
-        allowed = f"({allowed})"
-    blocked = (f"-site:{domain}" for domain in query.blocked_domains[:most])
-    return "".join(f" {part}" for part in (allowed, *blocked) if part)
+    any_allowed = " OR ".join(f"site:{domain}" for domain in query.allowed_domains[:allowed])
+    if " OR " in any_allowed:
+        any_allowed = f"({any_allowed})"
+    none_blocked = (f"-site:{domain}" for domain in query.blocked_domains[:blocked])
+    return "".join(f" {part}" for part in (any_allowed, *none_blocked) if part)
 
 
 class SearxngProvider(HttpProvider):
@@ -208,7 +208,7 @@ class SearxngProvider(HttpProvider):
     url = ""
 
     def request(self, query: SearchQuery) -> httpx.Request:
-        params = {"q": query.text + _sites(query, _MOST_SITES), "format": "json"}
+        params = {"q": query.text + _sites(query), "format": "json"}
         return httpx.Request("GET", f"{self._url}/search", params=params)
 
     def results(self, data: Any) -> Iterable[tuple[Any, Any, Any]]:
@@ -226,8 +226,11 @@ class BraveProvider(HttpProvider):
         # The text has up to half of the query. No operator is cut: it would name another domain.
         words = query.text.split()[:_MOST_WORDS]
         room = _MOST_QUERY - min(len(" ".join(words)), _MOST_QUERY // 2)
-        fewer = (_sites(query, most) for most in range(_MOST_SITES, -1, -1))
-        sites = next(each for each in fewer if len(each) <= room)
+        # Blocked domains are the first to be left out, as the results are filtered anyway. Allowed
+        # ones that are not named are not searched.
+        less_blocked = (_sites(query, blocked=most) for most in range(_MOST_SITES, 0, -1))
+        less_allowed = (_sites(query, most, 0) for most in range(_MOST_SITES, -1, -1))
+        sites = next(each for each in chain(less_blocked, less_allowed) if len(each) <= room)
         text = " ".join(words[: _MOST_WORDS - len(sites.split())])[: _MOST_QUERY - len(sites)]
         params = {"q": text + sites, "count": str(min(query.count, _MOST_ASKED))}
         if query.location.country:

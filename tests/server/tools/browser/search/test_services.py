@@ -248,8 +248,21 @@ async def test_brave_is_asked_for_whole_domains_beside_a_long_query(
     assert text.startswith(words.rstrip(" (-"))
     named = re.findall(r"site:([^ )]+)", f"site:{sites}" if sites else "")
     assert set(named) <= set(domains)
-    assert bool(named) is (length < 190)
     assert asked.count("(") == asked.count(")")
+
+
+@pytest.mark.parametrize(
+    ("length", "allowed", "blocked"),
+    [(9, 6, 5), (20, 6, 1), (21, 6, 0), (30, 5, 0), (190, 1, 0), (250, 0, 0)],
+)
+async def test_brave_is_asked_for_blocked_domains_only_beside_all_allowed_ones(
+    service: tuple[Service, str], length: int, allowed: int, blocked: int
+) -> None:
+    domains = tuple(f"{letter}.example".rjust(length, "x") for letter in "abcdefghijkl")
+    searched = SearchQuery("harbours " * 48, 3, domains[:6], domains[6:])
+    _, _, query, _, _ = await request_of(service, BraveProvider, searched)
+    named = tuple(re.findall(r"site:([^ )]+)", query["q"][0]))
+    assert named == domains[:allowed] + domains[6 : 6 + blocked]
 
 
 async def test_brave_is_asked_for_all_ten_domains_beside_a_short_query(
