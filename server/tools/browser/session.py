@@ -242,12 +242,15 @@ class BrowserSession:
         It may be of an earlier request, which allowed other domains.
         """
         cursor, entry = self._stack.get(cursor)
-        if entry.kind == "page" and not self._permits(entry.page.url):
-            raise LoadError(f"The domain of the page of cursor `{cursor}` is not allowed.")
+        source = self._source(entry)
+        # Without the links of search results, their domains are not known either.
+        if any(each.is_dropped and each.kind != "page" for each in (entry, source)):
+            raise UsageError(f"The page of cursor `{cursor}` is too old. Search again.")
+        urls = source.page.links if source.kind == "search" else (source.page.url,)
+        if not all(map(self._permits, urls)):
+            raise LoadError(f"A domain of the page of cursor `{cursor}` is not allowed.")
         if not entry.is_dropped:
             return entry
-        if entry.kind != "page":
-            raise UsageError(f"The page of cursor `{cursor}` is too old. Search again.")
         page = await self._load(entry.page.url, source=entry.is_markup)
         self._stack.renew(cursor, page)
         return self._stack.get(cursor)[1]

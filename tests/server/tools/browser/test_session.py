@@ -639,9 +639,56 @@ async def test_older_pages_are_shown_where_the_request_allows_their_domain(
         await run(session, "open", cursor=0),
         await run(session, "find", pattern="line", cursor=0),
         await run(session, "open", id=0, cursor=1),
+        await run(session, "open", cursor=1),
+    ]
+    assert [each.failed for each in shown] == [not allowed] * 4
+    assert all(("is not allowed" in each.text) is not allowed for each in shown)
+
+
+@pytest.mark.parametrize(
+    ("filters", "allowed"),
+    [
+        ({"allowed_domains": [PUBLIC, "b.example"]}, True),
+        ({"allowed_domains": [PUBLIC]}, False),
+        ({"blocked_domains": ["b.example"]}, False),
+    ],
+)
+async def test_older_results_are_shown_where_the_request_allows_all_their_domains(
+    world: World, filters: dict[str, Any], allowed: bool
+) -> None:
+    world.provider.results.append(SearchResult("https://b.example/", "Other", "the third"))
+    first = world.session()
+    await run(first, "search", query="x")
+    await run(first, "find", pattern="third")
+    session = world.session(json.loads(json.dumps(first.state)), filters=filters)
+    shown = [
+        await run(session, "open", cursor=0),
+        await run(session, "find", pattern="other", cursor=0),
+        await run(session, "open", cursor=1),
     ]
     assert [each.failed for each in shown] == [not allowed] * 3
     assert all(("is not allowed" in each.text) is not allowed for each in shown)
+
+
+async def test_find_results_of_search_results_are_not_shown_after_these_were_dropped(
+    world: World,
+) -> None:
+    first = world.session()
+    await run(first, "search", query="x")
+    await run(first, "find", pattern="first")
+    state = json.loads(json.dumps(first.state))
+    state["pages"][0] |= {"text": "", "links": []}
+    session = world.session(state, filters={"blocked_domains": [PUBLIC]})
+    assert "Search again" in (await run(session, "open", cursor=1)).text
+
+
+async def test_a_page_without_results_is_shown_again_whatever_domains_are_allowed(
+    world: World,
+) -> None:
+    world.provider.results = []
+    session = world.session(filters={"allowed_domains": ["a.example"]})
+    await run(session, "search", query="x")
+    assert "No results." in (await run(session, "open", cursor=0)).text
 
 
 async def test_a_link_of_older_search_results_is_not_opened(world: World) -> None:
