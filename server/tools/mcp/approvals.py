@@ -26,8 +26,8 @@ _TIME = slice(len(PREFIX) + 1, len(PREFIX) + 9)
 _RANDOM = 24
 _SIGNATURE = 32
 _SIGNED = len(PREFIX) + 1 + 8 + _RANDOM + _SIGNATURE
-_OF_MODEL = ("reasoning", "mcp_list_tools", "mcp_approval_request")
-"""Types of items that answers have, beside messages and calls."""
+_OF_MODEL = ("reasoning", "mcp_approval_request")
+"""Types of items that the model writes, beside messages and calls; the server writes the others."""
 
 
 @dataclass(frozen=True, slots=True)

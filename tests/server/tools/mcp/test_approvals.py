@@ -76,7 +76,6 @@ def test_a_response_without_its_request_is_found() -> None:
         {"role": "assistant"},
         {"type": "mcp_call"},
         {"type": "reasoning"},
-        {"type": "mcp_list_tools"},
         {**REQUEST, "id": "mcpr_2"},
     ],
 )
@@ -93,8 +92,10 @@ def test_a_call_that_follows_a_refusal_can_be_approved() -> None:
     assert (found.index, found.request, found.approve) == (3, second, True)
 
 
-@pytest.mark.parametrize("item", [{"role": "user"}, {"type": "function_call_output"}])
-def test_items_of_the_client_leave_a_response_open(item: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "item", [{"role": "user"}, {"type": "function_call_output"}, {"type": "mcp_list_tools"}]
+)
+def test_items_that_the_model_did_not_write_leave_a_response_open(item: dict[str, Any]) -> None:
     assert len(open_responses([REQUEST, RESPONSE, item])) == 1
 
 
