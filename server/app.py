@@ -203,11 +203,13 @@ def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibra
 def _containers(
     settings: Settings, store: Store, library: FileLibrary, sandbox: PythonSandbox | None
 ) -> ContainerService:
+    limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
+    service = partial(ContainerService, store.containers, library, limits=limits)
     names = settings.hosted_tool_names
     if names is not None and PYTHON not in names:
-        sandbox = None  # nothing starts it
-    limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
-    return ContainerService(store.containers, library, sandbox, limits)
+        # Without the tool, nothing starts the sandbox.
+        return service(None, reason="it is turned off (--hosted-tools)")
+    return service(sandbox)
 
 
 def _sealer(settings: Settings, store: Store) -> Sealer:

@@ -328,6 +328,17 @@ async def tool_setup(
     return setups[0]
 
 
+@pytest.mark.parametrize(
+    ("hosted_tools", "reason"),
+    [("python", "it has no sandbox"), ("none", "it is turned off (--hosted-tools)")],
+)
+async def test_without_containers_the_reason_is_known(
+    start_engine: StartEngine, hosted_tools: str, reason: str
+) -> None:
+    async with client(await start_engine(ANSWER), hosted_tools=hosted_tools) as http:
+        assert context(http).containers.problem == reason
+
+
 async def test_a_sealed_request_for_approval_is_valid_for_a_time(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ class ContainerLimits:
 class ContainerService:
     """The containers of all owners.
 
-    sandbox: None where the tool is off; then `problem` says so. now: Unix seconds. Methods
+    sandbox: None where there is none; then `reason` is the `problem`. now: Unix seconds. Methods
     that use the store raise StoreUnavailable; those that use the sandbox raise InvalidRequest
     where there is none, and Unavailable where it fails.
     """
@@ -74,12 +74,14 @@ class ContainerService:
         sandbox: PythonSandbox | None,
         limits: ContainerLimits,
         *,
+        reason: str = "it has no sandbox",
         now: Callable[[], float] = time.time,
     ) -> None:
         self.library = library
         self.limits = limits
         self._store = store
         self._sandbox = sandbox
+        self._reason = reason
         self._now = now
         self._uses: dict[str, _Use] = {}
         # Held while an owner's containers are counted and one is added. Gateways that share the
@@ -98,7 +100,7 @@ class ContainerService:
     def problem(self) -> str | None:
         """Why no container can be used on this server; None if they can. Known after `start`."""
         if self._sandbox is None:
-            return "it is turned off (--hosted-tools)"
+            return self._reason
         return self._sandbox.problem
 
     @property

@@ -333,7 +333,7 @@ async def test_an_invalid_container_is_refused(world: World, container: Any, par
 
 async def test_without_a_sandbox_the_reason_is_given(world: World, tmp_path: Path) -> None:
     sandbox = BareSandbox(tmp_path / "other", "no layer works")
-    for each, reason in ((sandbox, "no layer works"), (None, "it is turned off")):
+    for each, reason in ((sandbox, "no layer works"), (None, "it has no sandbox")):
         service = ContainerService(world.store, world.library, each, ContainerLimits())
         tool = PythonTool(service)
         await tool.start()
