@@ -101,7 +101,7 @@ def _local_address(scope: Scope) -> str | None:
 def _authority(origin: str) -> str | None:
     """The host and port of an origin; None if it has none, such as `null`."""
     scheme, _, authority = origin.partition("://")
-    return authority if scheme in ("http", "https") else None
+    return authority if authority and scheme in ("http", "https") else None
 
 
 def _is_preflight(scope: Scope, headers: Headers) -> bool:
