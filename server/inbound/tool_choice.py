@@ -46,12 +46,14 @@ class _Names:
 
     client: those of the client's tools, by kind, namespace and name. hosted: those of hosted tools,
     by the family of their type. servers: those of MCP servers, by their label; of each by the own
-    name of a tool, and by None those of all its tools.
+    name of a tool, and by None those of all its tools. unserved: the families of the tools that
+    this server cannot run.
     """
 
     client: Mapping[tuple[str, str | None, str], str]
     hosted: Mapping[str, frozenset[str]]
     servers: Mapping[Any, Mapping[str | None, frozenset[str]]]
+    unserved: frozenset[str]
 
 
 def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> ToolChoice:
@@ -77,11 +79,12 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     kind = string(value.get("type"), f"{param}.type")
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
-    named, echo = _tool(value, kind, _names(tools), param)
+    names = _names(tools)
+    named, echo = _tool(value, kind, names, param)
     if named:
         return ToolChoice("required", named, echo)
     problem = f"'{shortened(kind)}' is not a tool that this server can call"
-    if shortened(kind) not in tools.unserved_kinds:
+    if _family(shortened(kind)) not in names.unserved:
         problem = _not_there(kind)
     raise invalid(f"{param}.type", problem)
 
@@ -107,7 +110,7 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         if named:
             allowed |= named
             echoes.append(echo)
-        elif shortened(kind) not in tools.unserved_kinds:
+        elif _family(shortened(kind)) not in names.unserved:
             raise invalid(f"{where}.type", _not_there(kind))
     if mode == "required" and not allowed:
         raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
@@ -145,7 +148,8 @@ def _names(tools: Tools) -> _Names:
         else:
             family = _family(declared.type)
             hosted[family] = hosted.get(family, frozenset()) | calls
-    return _Names(_client_names(tools), hosted, servers)
+    unserved = frozenset(map(_family, tools.unserved_kinds))
+    return _Names(_client_names(tools), hosted, servers, unserved)
 
 
 def _client_names(tools: Tools) -> dict[tuple[str, str | None, str], str]:

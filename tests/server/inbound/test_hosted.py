@@ -432,11 +432,22 @@ async def test_an_error_names_the_bad_field_of_a_tool_choice(choice: Any, param:
     [
         ([CODE], "the request has no tool of type 'web_search'"),
         ([CODE, SEARCH], "'web_search' is not a tool that this server can call"),
+        (
+            [CODE, {"type": "web_search_preview"}],
+            "'web_search' is not a tool that this server can call",
+        ),
     ],
 )
 async def test_the_error_says_who_lacks_the_tool_of_a_choice(tools: Any, problem: str) -> None:
     error = await refused(Calculator(), tools=tools, tool_choice={"type": "web_search"})
     assert problem in error.message
+
+
+async def test_an_unserved_tool_may_be_allowed_under_the_name_of_another_version() -> None:
+    allowed = {"type": "allowed_tools", "tools": [CODE, {"type": "web_search"}]}
+    tools = [CODE, {"type": "web_search_preview"}]
+    request = await compiled(Calculator(), tools=tools, tool_choice=allowed)
+    assert request.tools.unserved_kinds == ("web_search_preview",)
 
 
 async def test_a_call_cannot_be_required_of_a_server_without_tools() -> None:
