@@ -10,8 +10,13 @@ def log_to_stderr(level: int | str) -> None:
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler])
     logging.getLogger().setLevel(level)
-    for client in ("httpx", "httpx2"):  # they log whole URLs, which hold queries and keys
-        logging.getLogger(client).setLevel(logging.WARNING)
+    log_no_details("httpx", "httpx2")  # they log whole URLs, which hold queries and keys
+
+
+def log_no_details(*packages: str) -> None:
+    """Log of these packages only warnings and worse, and no more than of all others."""
+    for package in packages:
+        logging.getLogger(package).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 class _Formatter(logging.Formatter):

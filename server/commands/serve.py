@@ -21,7 +21,7 @@ from server.commands.backends import open_backend
 from server.commands.failure import CommandFailed
 from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
 from server.commands.listening import bind, listen, reachable_by_others, url
-from server.commands.log_lines import log_to_stderr
+from server.commands.log_lines import log_no_details, log_to_stderr
 from server.commands.option_help import unknown_variables
 from server.commands.stop_signals import StopSignals, ignore_hang_up
 from server.commands.stores import open_store
@@ -295,10 +295,9 @@ def _log_to_stderr(level: str) -> None:
     log_to_stderr("INFO" if level == "DEBUG" else level)
     for package in OUR_PACKAGES:
         logging.getLogger(package).setLevel(level)
-    logging.getLogger("alembic").setLevel("WARNING")
-    logging.getLogger("ContinuousBatchingLogger").setLevel("WARNING")  # transformers' details
+    # transformers has the second name; torch logs statistics of its caches at the end.
+    log_no_details("alembic", "ContinuousBatchingLogger", "torch")
     logging.getLogger("huggingface_hub").propagate = False  # it has a handler of its own
-    logging.getLogger("torch").setLevel("WARNING")  # statistics of its caches, at the end
 
 
 def _require_key(settings: Settings, listener: socket.socket) -> None:

@@ -611,6 +611,21 @@ def test_other_packages_log_each_warning_once_and_no_details(fork: Callable[...,
     assert "a detail" not in err
 
 
+@pytest.mark.parametrize("name", ["alembic", "ContinuousBatchingLogger", "httpx", "torch"])
+def test_warnings_of_other_packages_are_left_out_where_only_errors_are_logged(
+    fork: Callable[..., Fork], name: str
+) -> None:
+    program = (
+        "import logging, sys\n"
+        "from server.commands.serve import _log_to_stderr\n"
+        "_log_to_stderr('ERROR')\n"
+        "logging.getLogger(sys.argv[1]).warning('a warning')\n"
+        "logging.getLogger(sys.argv[1]).error('an error')\n"
+    )
+    status, _, err = fork(name, program=program).end()
+    assert (status, "a warning" in err, "an error" in err) == (0, False, True)
+
+
 def test_progress_is_a_few_lines_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown(io.StringIO(), monkeypatch).split("\n") == [
         "load: 0%",
