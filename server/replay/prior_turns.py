@@ -69,7 +69,7 @@ async def read_prior_turns(
         return PriorTurns(previous.start_date, previous.items, in_store=False, tool_state=state)
     stored = await store.get(owner, previous_id)
     if stored is None or stored.detached:
-        raise PreviousNotFound(previous_id, is_alone=stored is not None)
+        raise PreviousNotFound(previous_id, detached=stored is not None)
     if stored.response["status"] in UNFINISHED:
         raise InvalidRequest(
             "The previous response has not ended; it can be continued when it has.",

@@ -50,13 +50,16 @@ class PreviousNotFound(InvalidRequest):
     """The response that a new one continues does not exist, or was deleted in the meantime.
 
     As in OpenAI's API the status is 400: to many clients, each 404 is a model that does not exist.
-    is_alone: whether it is stored, but not what it continues.
+    detached: whether it is stored, but not what it continues.
     """
 
     default_code = "previous_response_not_found"
 
-    def __init__(self, response_id: str, *, is_alone: bool = False) -> None:
+    def __init__(self, response_id: str, *, detached: bool = False) -> None:
         message = f"Previous response with id '{response_id}' not found"
-        if is_alone:
-            message += " with its earlier turns: only the WebSocket that made it can continue it"
+        if detached:
+            message += (
+                " with its earlier turns: only the WebSocket that made it could continue it, while "
+                "it was its last response"
+            )
         super().__init__(f"{message}.", param="previous_response_id")

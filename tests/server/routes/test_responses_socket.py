@@ -196,7 +196,8 @@ async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_el
             assert answer.status_code == 400
             error = answer.json()["error"]
             assert error["code"] == "previous_response_not_found"
-            assert ("only the WebSocket" in error["message"]) == (response != first)
+            reason = "only the WebSocket that made it could continue it, while it was its last"
+            assert (reason in error["message"]) == (response != first)
     assert [word in app.prompts[2] for word in ("one", "two", "three")] == [True] * 3
     assert shown.json() == third
     assert [item["content"][0]["text"] for item in listed.json()["data"]] == ["three"]
