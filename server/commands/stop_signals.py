@@ -35,7 +35,8 @@ class StopSignals:
     def check(self) -> None:
         """Raise KeyboardInterrupt if SIGTERM or SIGHUP came, in case that of the signal was lost.
 
-        Python ignores exceptions in finalizers, which run at any time, as during imports.
+        Python ignores exceptions in finalizers, which run at any time, as during imports. Ctrl-C is
+        left out, because a person repeats it.
         """
         if self.came:
             raise KeyboardInterrupt
