@@ -2,15 +2,19 @@
 
 import io
 import logging
+import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adapters.base import Progress
 from adapters.errors import BackendFailed, one_line
+
+if TYPE_CHECKING:
+    from huggingface_hub import DryRunFileInfo
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +31,8 @@ _UNREACHABLE = (
     "the Hugging Face hub cannot be reached, and the model is not in the local cache; check the "
     "network, or set --model to a local folder"
 )
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_TRUE = {"1", "ON", "YES", "TRUE"}
 _MARGIN = 1 << 30  # bytes that a download leaves free: a full disk breaks more than this server
 
 
@@ -40,14 +46,15 @@ def download(
     """Bring the files of `model` into the hub's cache on this machine.
 
     token: of the hub; None for the one that is saved, or in the variable `HF_TOKEN`. check: gets
-    the bytes that are missing before they are downloaded, and may raise.
+    the bytes of all files, cached ones included, before any is downloaded, and may raise.
 
     Does nothing for a folder, for a name that the cache holds whole, and for anything that is no
     name on the hub. Does nothing either if the hub cannot be reached but the cache has a part of
     the model: the engine then finds what it needs there, or says what it lacks. Raises
     BackendFailed for a path without a folder, for one that cannot be read, if the hub refuses or
-    cannot be reached, if the disk has no room, and if a download breaks. With `HF_HUB_OFFLINE` it
-    only checks that the cache has a part of the model, and raises BackendFailed otherwise.
+    cannot be reached, if the disk has no room, and if a download breaks. Where
+    `offline_variable` forbids asking the hub, it only checks that the cache has a part of the
+    model, and raises BackendFailed otherwise.
     """
     try:
         if Path(model).exists():
@@ -69,20 +76,30 @@ def download(
     except HFValidationError:
         return
     repository = _Repository(model, revision, token)
-    if constants.is_offline_mode():
-        repository.require_cached(constants.HF_HUB_CACHE)
+    if variable := offline_variable():
+        repository.require_cached(constants.HF_HUB_CACHE, variable)
         return
-    sizes = repository.missing_files()
-    if not sizes:
+    files = repository.files()
+    missing = [each for each in files if each.will_download]
+    if not missing:
         return
-    total = sum(sizes.values())
-    check(total)
+    check(_bytes(files))
+    total = _bytes(missing)
     _check_room(model, total, Path(constants.HF_HUB_CACHE))
     stage = f"downloading {model}, {_size(total)}"
-    logger.info("%s in %d files, to %s", stage, len(sizes), constants.HF_HUB_CACHE)
+    logger.info("%s in %d files, to %s", stage, len(missing), constants.HF_HUB_CACHE)
     progress(stage, 0.0)
     repository.download(_bar(total, lambda fraction: progress(stage, fraction)))
     progress(stage, 1.0)
+
+
+def offline_variable() -> str | None:
+    """The environment variable that forbids asking the hub; None where it may be asked.
+
+    As in `huggingface_hub`, the first that is not empty decides.
+    """
+    name = next(filter(os.environ.get, _OFFLINE), None)
+    return name if name and os.environ[name].upper() in _TRUE else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,20 +110,25 @@ class _Repository:
     revision: str | None
     token: str | None
 
-    def missing_files(self) -> dict[str, int]:
-        """The sizes in bytes of the files that the cache lacks; none if the hub is not reached."""
+    def files(self) -> "list[DryRunFileInfo]":
+        """The files that engines read; none if the hub is not reached, but the cache has some.
+
+        Raises BackendFailed if the hub is not reached and the cache has none.
+        """
         from huggingface_hub.errors import DryRunError
 
         try:
-            files = self._snapshot(dry_run=True, tqdm_class=_bar(0, lambda _: None))
+            files: list[DryRunFileInfo] = self._snapshot(
+                dry_run=True, tqdm_class=_bar(0, lambda _: None)
+            )
         except Exception as error:  # the connection's and the hub's have many classes
             cause = (error.__cause__ if isinstance(error, DryRunError) else None) or error
             if not self._is_cached():
                 reason = one_line(cause) if _is_refusal(cause) else _UNREACHABLE
                 raise BackendFailed(f"cannot download {self.name}: {reason}") from error
             logger.warning("the hub does not list %s: %s", self.name, one_line(cause))
-            return {}
-        return {each.filename: each.file_size or 0 for each in files if each.will_download}
+            return []
+        return files
 
     def download(self, bar: type[Any]) -> None:
         """Download the files that engines read. bar: the class of progress bars."""
@@ -127,12 +149,15 @@ class _Repository:
             **options,
         )
 
-    def require_cached(self, cache: str) -> None:
-        """Raise BackendFailed if nothing of the model is in `cache`, the hub's."""
+    def require_cached(self, cache: str, variable: str) -> None:
+        """Raise BackendFailed if nothing of the model is in `cache`, the hub's.
+
+        variable: the environment variable that forbids downloading it.
+        """
         if not self._is_cached():
             raise BackendFailed(
-                f"{self.name} is not in {cache}, and HF_HUB_OFFLINE forbids downloading it; unset "
-                "HF_HUB_OFFLINE, or set --model to a local folder"
+                f"{self.name} is not in {cache}, and {variable} forbids downloading it; unset "
+                f"{variable}, or set --model to a local folder"
             )
 
     def _is_cached(self) -> bool:
@@ -140,6 +165,10 @@ class _Repository:
 
         found = try_to_load_from_cache(self.name, "config.json", revision=self.revision)
         return isinstance(found, str)
+
+
+def _bytes(files: "Iterable[DryRunFileInfo]") -> int:
+    return sum(each.file_size or 0 for each in files)
 
 
 def _is_refusal(error: BaseException) -> bool:

@@ -70,7 +70,8 @@ class LocalBackend:
             loop.call_soon_threadsafe(self._config.progress, stage, done)
 
         def check(size: int) -> None:
-            check_size(size, pick_device(self._options.device), self._options)
+            device = pick_device(self._options.device)
+            check_size(size, device, self._options, "the checkpoint has")
 
         download(name, progress, check=check)
         model = load(name, self._options, progress)

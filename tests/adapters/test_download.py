@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 
-from adapters.download import download, why_no_room
+from adapters.download import download, offline_variable, why_no_room
 from adapters.errors import BackendFailed
 from tests.adapters import gpt_oss_layout
 
@@ -97,6 +97,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+            monkeypatch.delenv(name, raising=False)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -136,6 +138,16 @@ def test_what_is_missing_is_checked_before_it_is_downloaded(hub: Hub) -> None:
     download("org/model", Shown(), check=refuse)  # nothing is missing
 
 
+def test_the_check_gets_the_size_of_all_files_though_some_are_cached(
+    hub: Hub, tmp_path: Path
+) -> None:
+    sizes: list[int] = []
+    download("org/model", Shown(), check=sizes.append)
+    (snapshot(tmp_path) / gpt_oss_layout.SHARDS[1]).resolve().unlink()
+    download("org/model", Shown(), check=sizes.append)
+    assert sizes == [sum(len(FILES[name]) for name in gpt_oss_layout.READ_BY_ENGINES)] * 2
+
+
 def test_a_token_is_sent_with_each_request(hub: Hub) -> None:
     download("org/model", Shown(), token="hf_secret")
     assert hub.tokens == {"Bearer hf_secret"}
@@ -168,20 +180,30 @@ def test_a_folder_is_no_name_of_the_hub(hub: Hub, tmp_path: Path) -> None:
 
 def test_offline_nothing_is_asked(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     download("org/model", Shown())
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.sent.clear()
     hub.tokens.clear()
     download("org/model", Shown())
     assert (hub.sent, hub.tokens) == ([], set())
 
 
-def test_offline_a_model_that_the_cache_lacks_is_an_error_that_says_why(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+def test_offline_a_model_that_the_cache_lacks_is_an_error_that_names_the_variable(
+    hub: Hub, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(BackendFailed, match=r"org/model is not in .*OFFLINE forbids download"):
+    monkeypatch.setenv(name, "1")
+    reason = rf"org/model is not in .*, and {name} forbids downloading it; unset {name}, or"
+    with pytest.raises(BackendFailed, match=reason):
         download("org/model", Shown())
     assert hub.tokens == set()
+
+
+def test_the_first_variable_that_is_set_decides_whether_the_hub_is_asked(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setenv("TRANSFORMERS_OFFLINE", "1")
+    assert offline_variable() is None
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])

@@ -70,12 +70,17 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     return weights
 
 
-def check_size(size: int, device: torch.device, options: Options) -> None:
-    """Raise BackendFailed if `auto` selected a CPU for weights of more than 8 GB."""
+def check_size(
+    size: int, device: torch.device, options: Options, subject: str = "the weights take"
+) -> None:
+    """Raise BackendFailed if `auto` selected a CPU for weights of more than 8 GB.
+
+    subject: how the message names what has `size` bytes.
+    """
     if device.type == "cpu" and options.device != "cpu" and size > LARGE_ON_CPU:
         raise BackendFailed(
-            f"no GPU was found, and the weights take {gigabytes(size)} on a CPU, which computes a "
-            "few tokens a second: set --backend-option device=cpu if that is meant"
+            f"no GPU was found, and {subject} {gigabytes(size)}, with which a CPU computes a few "
+            "tokens a second: set --backend-option device=cpu if that is meant"
         )
 
 

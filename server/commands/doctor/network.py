@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
+from adapters.download import offline_variable
 from adapters.errors import BackendFailed
 from adapters.http.engine import HTTPEngine
 from adapters.registry import REMOTE
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 SECONDS = 5.0
 """How long the hub or a database may take to answer."""
 _REVISIONS = "SELECT version_num FROM alembic_version"
-_TRUE = {"1", "ON", "YES", "TRUE"}
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 def hub_cache() -> Path:
@@ -54,18 +53,14 @@ def check_kernels() -> Check:
     cache = Path(os.environ.get("KERNELS_CACHE") or hub_cache())
     if any(cache.glob(f"*--{MXFP4_KERNELS.replace('/', '--')}/snapshots/*")):
         return Check("compiled kernels", "ok", f"{MXFP4_KERNELS} is in {cache}")
-    if _is_offline():
-        fact = f"offline by HF_HUB_OFFLINE, and {MXFP4_KERNELS} is not in {cache}"
-        advice = "unset HF_HUB_OFFLINE once, and run python -m adapters.local.model.kernels"
+    if variable := offline_variable():
+        fact = f"offline by {variable}, and {MXFP4_KERNELS} is not in {cache}"
+        advice = f"unset {variable} once, and run python -m adapters.local.model.kernels"
         return Check("compiled kernels", "failed", fact, advice)
     disk = check_disk("compiled kernels", cache, "set KERNELS_CACHE to another folder")
     if disk.status == "failed":
         return disk
     return Check("compiled kernels", "ok", f"{MXFP4_KERNELS} will be downloaded to {cache}")
-
-
-def _is_offline() -> bool:
-    return any(os.environ.get(name, "").upper() in _TRUE for name in _OFFLINE)
 
 
 def check_hub(settings: Settings) -> Check:
@@ -74,11 +69,11 @@ def check_hub(settings: Settings) -> Check:
         return Check("hub", "ok", "not needed: the model is on this machine, or elsewhere")
     model = settings.model or ""
     cached = is_cached(model)
-    if _is_offline():
+    if variable := offline_variable():
         if cached:
-            return Check("hub", "ok", f"offline by HF_HUB_OFFLINE; {model} is in {hub_cache()}")
-        fact = f"offline by HF_HUB_OFFLINE, and {model} is not in {hub_cache()}"
-        return Check("hub", "failed", fact, "unset HF_HUB_OFFLINE, or name a folder as --model")
+            return Check("hub", "ok", f"offline by {variable}; {model} is in {hub_cache()}")
+        fact = f"offline by {variable}, and {model} is not in {hub_cache()}"
+        return Check("hub", "failed", fact, f"unset {variable}, or name a folder as --model")
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     token = os.environ.get("HF_TOKEN")
     headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -695,19 +695,33 @@ async def test_loading_reports_its_progress(small_config: BackendConfig) -> None
     assert all(0 <= fraction <= 1 for _, fraction in stages)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU takes the model")
+def pick_cpu(_name: str) -> torch.device:
+    return torch.device("cpu")
+
+
+def find_no_device(_name: str) -> torch.device:
+    raise BackendFailed("no GPU can be used")
+
+
 @pytest.mark.parametrize(
-    ("device", "reason"), [("auto", "no GPU was found"), ("cuda", "no GPU can be used")]
+    ("pick", "reason"),
+    [
+        (pick_cpu, r"no GPU was found, and the checkpoint has 14\.0 GB"),
+        (find_no_device, "no GPU can be used"),
+    ],
 )
 async def test_a_model_that_this_machine_cannot_serve_is_not_downloaded(
-    local_config: BackendConfig, monkeypatch: pytest.MonkeyPatch, device: str, reason: str
+    local_config: BackendConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    pick: Callable[[str], torch.device],
+    reason: str,
 ) -> None:
     def download(model: str, progress: Progress, *, check: Callable[[int], None]) -> None:
         check(14_000_000_000)
         raise AssertionError(f"{model} is downloaded")
 
     monkeypatch.setattr("adapters.local.backend.download", download)
-    options = {"device": device}
-    backend = LocalBackend(dataclasses.replace(local_config, model="org/model", options=options))
+    monkeypatch.setattr("adapters.local.backend.pick_device", pick)
+    backend = LocalBackend(dataclasses.replace(local_config, model="org/model", options={}))
     with pytest.raises(BackendFailed, match=reason):
         await backend.start()

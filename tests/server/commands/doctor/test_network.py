@@ -145,7 +145,8 @@ def test_offline_the_hub_is_not_asked(
     hub: Answering, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "1")
-    assert check_hub(Settings(model=MODEL)).status == "failed"
+    check = check_hub(Settings(model=MODEL))
+    assert (check.status, check.advice.startswith(f"unset {name},")) == ("failed", True)
     cache_model()
     assert check_hub(Settings(model=MODEL)).status == "ok"
     assert hub.asked == []
