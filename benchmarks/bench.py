@@ -95,7 +95,7 @@ PARTS = (
     Part(
         "The backend vllm, and vLLM's own API, in front of one engine",
         "vllm",
-        "--streams 1 16 --launches 2",
+        "--streams 1 16 --launches 1 --requests 32",
         "--launches 1 --requests 1 --tokens 8",
         (*_apis(1), *_apis(16)),
         str(VLLM_PYTHON),
