@@ -31,9 +31,10 @@ _QUICK_SECONDS = 0.001
 class GrammarGuard:
     """Implements `adapters.base.Backend` around another backend, and checks its tokens.
 
-    Raises InvalidGrammar before sampling if a grammar does not compile, and some tokens after it
-    has become too complex. At a token that the grammar forbids it raises DeadEnd if no token is
-    allowed there, else BackendFailed.
+    `generate` raises InvalidGrammar before sampling if a grammar does not compile, and while the
+    engine samples, at most `_CHECK_EVERY` tokens late, if the grammar becomes too complex. At a
+    token that the grammar forbids it raises InvalidGrammar for the same reason, DeadEnd if no token
+    is allowed there, else BackendFailed.
     """
 
     def __init__(self, backend: Backend, mask_tokenizer: Callable[[], LLTokenizer]) -> None:
@@ -87,9 +88,9 @@ class GrammarGuard:
 
 
 class _MaskCheck:
-    """Computes masks for the next token, as the engine does. Only that finds all errors.
+    """Computes some of the masks that the engine computes. Only that finds all errors.
 
-    It computes one of many, and those after a step or a mask that took long.
+    These are one of every `_CHECK_EVERY` tokens, and the next one after a slow step or mask.
     """
 
     def __init__(self, mask: TokenMask) -> None:

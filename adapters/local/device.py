@@ -89,8 +89,7 @@ def _advice() -> str:
     driver = f" (version {least} or newer)" if least else ""
     return (
         f"torch {torch.__version__} needs a driver for CUDA {built}{driver}, and a container needs "
-        "`--gpus all`; to compute on the CPU, set "
-        "--backend-option device=cpu"
+        "`--gpus all`; to compute on the CPU, set --backend-option device=cpu"
     )
 
 
