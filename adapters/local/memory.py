@@ -6,7 +6,7 @@ import mmap
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +22,10 @@ _MAPPINGS = Path("/proc/self/smaps")
 _KERNELS = "64"
 _IDLE_SECONDS = 1.0
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+Mapping = tuple[int, int, int, dict[str, int]]
+"""Of the memory of a process: the first address, the end, the inode (0 without a file), and sizes
+in kB."""
 
 
 def bound_kernel_caches() -> None:
@@ -105,16 +109,18 @@ def release_pages(tensor: Tensor) -> None:
         _advise(begin, end, _MADV_DONTNEED)
 
 
-def release_file_pages(tensor: Tensor) -> None:
-    """Return the memory of a contiguous `tensor`, whose content the system reads again on use.
+def release_file_pages(*tensors: Tensor) -> None:
+    """Return the memory of contiguous `tensors`, whose content the system reads again on use.
 
-    Only pages that are used afterwards are in memory then. Does nothing if any of the content is
-    not that of a mapped file.
+    Only pages that are used afterwards are in memory then. Leaves those tensors as they are whose
+    content is not all that of a mapped file.
     """
-    begin, end = _pages(tensor)
     with suppress(OSError, ValueError):
-        if end > begin and _is_unchanged_file(begin, end):
-            release_pages(tensor)
+        mappings = [*_mappings()]
+        for tensor in tensors:
+            begin, end = _pages(tensor)
+            if end > begin and _is_unchanged_file(mappings, begin, end):
+                release_pages(tensor)
 
 
 def _advise(begin: int, end: int, advice: int) -> bool:
@@ -132,17 +138,17 @@ def _pages(tensor: Tensor) -> tuple[int, int]:
     return begin, (tensor.data_ptr() + tensor.numel() * tensor.element_size()) // size * size
 
 
-def _is_unchanged_file(begin: int, end: int) -> bool:
-    """Whether the memory from `begin` to `end` is one mapping of a file, all as in the file."""
-    for first, last, inode, fields in _mappings():
+def _is_unchanged_file(mappings: Iterable[Mapping], begin: int, end: int) -> bool:
+    """Whether the memory from `begin` to `end` is one of `mappings`, all as in its file."""
+    for first, last, inode, fields in mappings:
         if first <= begin and end <= last:
             # Changed pages of a private mapping are anonymous, also if they were swapped out.
             return inode != 0 and fields["Anonymous"] == fields["Swap"] == 0
     return False
 
 
-def _mappings() -> Iterator[tuple[int, int, int, dict[str, int]]]:
-    """The mappings of this process: first address, end, inode (0 without a file), and sizes."""
+def _mappings() -> Iterator[Mapping]:
+    """The mappings of this process."""
     first = last = inode = 0
     fields: dict[str, int] = {}
     for line in _MAPPINGS.read_text(errors="replace").splitlines():

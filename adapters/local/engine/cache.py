@@ -18,6 +18,9 @@ from transformers.generation.continuous_batching.cache_allocators import (
     FullAttentionCacheAllocator,
 )
 
+from adapters.local.model.attention import PLANS
+from adapters.local.model.cpu_attention import Plan, Shape, make_plan
+
 
 class SharedPages(FullAttentionCacheAllocator):
     """Full pages, which are evicted one by one: those first that were not used for longest."""
@@ -118,16 +121,24 @@ class ReadIndices:
     """Computes on the device where a step reads keys and values, from tables of pages.
 
     transformers lists every position of every request in Python, in each step: 47 ms for 64
-    requests of 8,192 tokens. The tables have a 32nd of the entries.
+    requests of 8,192 tokens. The tables have a 32nd of the entries. On a CPU, the indices are a
+    part of the plans of the step.
     """
 
-    def __init__(self, cache: Any, ios: Any) -> None:
+    def __init__(self, cache: Any, ios: Any, shape: Shape | None) -> None:
+        """shape: what plans depend on; None: the model has none."""
         self._cache = cache
         self._ios = ios
+        self._shape = shape
         self._batch: list[tuple[str, int, int]] = []
+        self._reads = False
         self._prepare = ios.prepare_batch_tensors
         ios.prepare_batch_tensors = self._prepare_batch_tensors
         cache.extend_read_and_write_indices = self._extend
+        if shape is not None:
+            self._plans: list[Plan] = []
+            self._get_model_kwargs = ios.get_model_kwargs
+            ios.get_model_kwargs = self._get_planned_kwargs
 
     def _extend(
         self,
@@ -142,18 +153,47 @@ class ReadIndices:
             self._cache.cache_allocators.values(), write_index, strict=True
         ):
             indices.extend(allocator.get_write_indices(request_id, past, queries))
-        if read_index is not None:
-            self._batch.append((request_id, past, queries))
+        self._reads = read_index is not None
+        self._batch.append((request_id, past, queries))
 
     def _prepare_batch_tensors(self, *arguments: Any, **keywords: Any) -> None:
-        self._batch = []
+        self._batch, self._reads = [], False
         self._prepare(*arguments, **keywords)
-        if not self._batch:
-            return
-        allocators = self._cache.cache_allocators.values()
-        for place, indices in enumerate(read_indices(allocators, self._batch, self._ios.device)):
-            self._ios.read_index_storage[place, : len(indices)] = indices
-            self._ios.true_read_sizes[place] = len(indices)
+        allocators = [*self._cache.cache_allocators.values()]
+        device = self._ios.device
+        indices = read_indices(allocators, self._batch, device) if self._reads else None
+        if self._shape is not None:
+            self._plans = plans(allocators, self._batch, indices, self._shape)
+        elif indices is not None:
+            for place, index in enumerate(indices):
+                self._ios.read_index_storage[place, : len(index)] = index
+                self._ios.true_read_sizes[place] = len(index)
+
+    def _get_planned_kwargs(self, *arguments: Any, **keywords: Any) -> Any:
+        kwargs = self._get_model_kwargs(*arguments, **keywords)
+        kwargs[PLANS] = self._plans
+        return kwargs
+
+
+def plans(
+    allocators: Sequence[Any],
+    batch: Sequence[tuple[str, int, int]],
+    indices: Sequence[torch.Tensor] | None,
+    shape: Shape,
+) -> list[Plan]:
+    """The plan of each allocator. batch: as of `read_indices`, whose result is `indices`; None: no
+    sequence has tokens in the cache.
+    """
+    queries = [count for _, _, count in batch]
+    return [
+        make_plan(
+            queries,
+            [allocator.get_seqlen_k(past, count) for _, past, count in batch],
+            None if indices is None else indices[place],
+            shape,
+        )
+        for place, allocator in enumerate(allocators)
+    ]
 
 
 def read_indices(

@@ -38,6 +38,7 @@ from adapters.local.engine.step_threads import StepThreads
 from adapters.local.engine.warmup import explain, run_step, warm_up
 from adapters.local.importing.imports import without_compiler
 from adapters.local.memory import release_pages
+from adapters.local.model.attention import planned_shape
 from adapters.local.model.output_layer import keep_needed_logits
 from adapters.local.options import Options
 from adapters.local.steps.row import Row, Sampled
@@ -97,7 +98,7 @@ class Engine:
         processor.model_runner._sample = self._step
         compute_on_one_stream(processor)
         keep_tokens_on_host(processor.inputs_and_outputs)
-        ReadIndices(processor.cache, processor.inputs_and_outputs)
+        ReadIndices(processor.cache, processor.inputs_and_outputs, planned_shape(model))
         if wanted(options.decode_graphs, model):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         share_prefixes(processor.cache, self._cache_salt, self._set_cached_tokens)

@@ -6,30 +6,31 @@ times sigmoid(log-sum-exp - sink). No scores are written to memory: a long conte
 of its keys and values only.
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
-newer, half precision). On a CPU each sequence is computed by itself, except that those in decode
-are one call where they have equally many keys, or few (`padded`); `products` replaces the kernel
-where it is slow. Neither operator is part of torch's public interface: `works` compares them with
-plain attention before they are used.
+newer, half precision). A CPU has a plan for each step (`cpu_attention`), and two kinds of kernels:
+`flash`, and `products` where that is slow. The operators are not part of torch's public interface:
+`works` compares them with plain attention before they are used.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers.modeling_utils import AttentionInterface
 
-from adapters.local.model import padded, products
-from adapters.local.model.products import Part
+from adapters.local.model import cpu_attention
+from adapters.local.model.cpu_attention import Plan, Shape, make_plan
+from adapters.local.model.flash import Result
 
 logger = logging.getLogger(__name__)
 
 NAME = "flash_with_sinks"
 """Its name in transformers, which builds and budgets no masks for names that contain "flash"."""
+
+PLANS = "attention_plans"
+"""The argument of a model on a CPU with the plan of each kind of layers, by their allocators'
+indices. Without it, attention reads the keys from the cache that `cu_seq_lens_k` divides."""
 
 LEAST_CAPABILITY = (8, 0)
 """The minimum compute capability (major, minor) for torch's flash attention on CUDA."""
@@ -80,6 +81,10 @@ def paged_attention(
     """
     if cache is None:
         raise ValueError(f"{NAME} needs the paged cache of continuous batching")
+    if kwargs.get(PLANS) is not None:
+        return _planned(
+            module, query, key, value, scaling, sliding_window, cache, kwargs
+        ).unsqueeze(0), None
     key, value = cache.update(key, value, module.layer_idx, kwargs)
     batch = Batch(
         query.squeeze(0).transpose(0, 1),
@@ -95,6 +100,28 @@ def paged_attention(
     return attend(batch, module.sinks).unsqueeze(0), None
 
 
+def _planned(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scaling: float,
+    window: int | None,
+    cache: Any,
+    kwargs: dict[str, Any],
+) -> Tensor:
+    """The same as `paged_attention`, [queries, heads, width], by the plans of the step."""
+    query, key, value = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
+    layer = module.layer_idx
+    allocator = cache.layer_to_allocator[layer]
+    plan: Plan = kwargs[PLANS][allocator.index]
+    # Without places to read, the cache only writes.
+    allocator.update(key, value, layer, query.new_empty(0), kwargs["write_index"][allocator.index])
+    if plan.from_cache:
+        key, value = allocator._kv_token_views[layer]
+    return with_sinks(*cpu_attention.attend(plan, query, key, value, scaling, window), module.sinks)
+
+
 def attend(batch: Batch, sinks: Tensor) -> Tensor:
     """Causal attention, [queries, heads, width], with the sink of each head."""
     out, lse = _on_cpu(batch) if batch.query.device.type == "cpu" else _on_cuda(batch)
@@ -107,8 +134,7 @@ def with_sinks(out: Tensor, lse: Tensor, sinks: Tensor) -> Tensor:
     return out.mul_(weight.transpose(0, 1).unsqueeze(2))
 
 
-def _on_cuda(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Output [queries, heads, width] without sinks, and the log-sum-exp [heads, queries]."""
+def _on_cuda(batch: Batch) -> Result:
     out, lse, *_ = torch.ops.aten._flash_attention_forward(
         batch.query,
         batch.key,
@@ -127,156 +153,12 @@ def _on_cuda(batch: Batch) -> tuple[Tensor, Tensor]:
     return out, lse
 
 
-def _on_cpu(batch: Batch) -> tuple[Tensor, Tensor]:
+def _on_cpu(batch: Batch) -> Result:
     """The same as `_on_cuda`, for a CPU."""
-    query, key, value, scaling = batch.query, batch.key, batch.value, batch.scaling
-    starts_q, starts_k = batch.ends_q.tolist(), batch.ends_k.tolist()
-    by_products = products.are_faster(query.dtype)
-    if not by_products and _are_alike(starts_q, starts_k):
-        # The usual step of one stream: nothing to allocate and to copy in each layer.
-        return _one_query(query, key, value, scaling)
-    out = torch.empty_like(query, memory_format=torch.contiguous_format)
-    lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
-    band = None if batch.window is None else _band(batch.window, query.dtype)
-    done = _decoded(batch, starts_q, starts_k, out, lse)
-    parts: Iterable[Part]
-    for run in _runs(starts_q, starts_k, done):
-        first, last = starts_q[run.start], starts_q[run.stop]
-        keys = slice(starts_k[run.start], starts_k[run.stop])
-        states = (query[first:last], key[keys], value[keys])
-        if last - first == len(run):
-            # With a window, the cache has returned only the keys inside it.
-            parts = [(0, len(run), *_one_query(*states, scaling))]
-        elif band is not None:
-            parts = _windows(*states, scaling, band)
-        elif by_products and last - first >= products.LEAST_QUERIES:
-            parts = products.full(*states, scaling)
-        else:
-            parts = [(0, last - first, *_full(*states, scaling))]
-        for begin, end, part, part_lse in parts:
-            out[first + begin : first + end] = part
-            lse[:, first + begin : first + end] = part_lse
-    return out, lse
-
-
-def _are_alike(starts_q: list[int], starts_k: list[int]) -> bool:
-    """Whether all sequences have one query each, and equally many keys."""
-    places = range(len(starts_q))
-    return starts_q == [*places] and starts_k == [place * starts_k[1] for place in places]
-
-
-def _decoded(
-    batch: Batch, starts_q: list[int], starts_k: list[int], out: Tensor, lse: Tensor
-) -> set[int]:
-    """Write the results of sequences with one query to `out` and `lse`, where several of them are
-    better computed together. Returns their places.
-    """
-    single = [place for place, count in enumerate(starts_q[1:]) if count - starts_q[place] == 1]
-    spans = [(starts_k[place], starts_k[place + 1]) for place in single]
-    done: set[int] = set()
-    counts = [end - start for start, end in spans]
-    if products.are_faster(batch.query.dtype):
-        groups, one_query = products.decoding_groups(counts), products.one_query
-    else:
-        groups = padded.decoding_groups(counts, batch.query.shape[1], batch.key[0].numel())
-        one_query = padded.one_query
-    for group in groups:
-        rows = [starts_q[single[member]] for member in group]
-        members = [spans[member] for member in group]
-        out[rows], lse[:, rows] = one_query(
-            batch.query[rows], batch.key, batch.value, members, batch.scaling
-        )
-        done.update(single[member] for member in group)
-    return done
-
-
-def _runs(starts_q: Sequence[int], starts_k: Sequence[int], done: set[int]) -> Iterator[range]:
-    """What one call computes, as places of sequences: one sequence, or several in decode that stand
-    side by side and have equally many keys. The places in `done` are left out.
-
-    In layers with a window, most sequences in decode have as many keys as the window.
-    """
-
-    def kind(place: int) -> tuple[str, int]:
-        if place in done:
-            return "done", 0
-        decodes = starts_q[place + 1] - starts_q[place] == 1
-        return ("decode", starts_k[place + 1] - starts_k[place]) if decodes else ("prefill", place)
-
-    for (state, _), places in groupby(range(len(starts_q) - 1), kind):
-        members = list(places)
-        if state != "done":
-            yield range(members[0], members[-1] + 1)
-
-
-def _one_query(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
-    """Attention of sequences with one query each and equally many keys: the outputs, and the
-    log-sum-exp [heads, queries].
-
-    query: [sequences, heads, width]. key, value: [keys of all, key heads, width].
-    """
-    keys, values = (states.view(len(query), -1, *states.shape[1:]) for states in (key, value))
-    return padded.flash(query, keys, values, scaling)
-
-
-def _full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> tuple[Tensor, Tensor]:
-    """One sequence without a window: its output, and its log-sum-exp."""
-    past = len(key) - len(query)
-    # With the causal mask of the kernel, the first query attends to the first key only.
-    out, lse = _flash(query, key[past:], value[past:], scaling, causal=True)
-    if not past:
-        return out, lse
-    out_past, lse_past = _flash(query, key[:past], value[:past], scaling)
-    both = torch.logaddexp(lse, lse_past)
-    share = torch.exp(lse - both).transpose(0, 1).unsqueeze(2)
-    share_past = torch.exp(lse_past - both).transpose(0, 1).unsqueeze(2)
-    return out * share + out_past * share_past, both
-
-
-def _windows(query: Tensor, key: Tensor, value: Tensor, scaling: float, band: Tensor) -> list[Part]:
-    """One sequence with a sliding window, in blocks of queries that share one band of keys."""
-    window, width = band.shape
-    past = len(key) - len(query)
-    parts: list[Part] = []
-    for begin in range(0, len(query), window):
-        end = min(begin + window, len(query))
-        first = past + begin - window + 1
-        # Blocks at the beginning have fewer keys than the band has columns.
-        mask = band[: end - begin, max(0, -first) : width - window + end - begin]
-        keys = slice(max(0, first), past + end)
-        parts.append((begin, end, *_flash(query[begin:end], key[keys], value[keys], scaling, mask)))
-    return parts
-
-
-@cache
-def _band(window: int, dtype: torch.dtype) -> Tensor:
-    """A mask, [window, 2 * window - 1]: query i attends to the `window` keys from i on.
-
-    It is shared by all calls, and must not be changed.
-    """
-    ones = torch.ones(window, 2 * window - 1, dtype=torch.bool, device="cpu")
-    visible = ones.triu() & ones.tril(window - 1)
-    return torch.zeros(visible.shape, dtype=dtype, device="cpu").masked_fill_(~visible, -torch.inf)
-
-
-def _flash(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scaling: float,
-    mask: Tensor | None = None,
-    *,
-    causal: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """The output of one sequence, [queries, heads, width], and its log-sum-exp [heads, queries]."""
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        *(states.transpose(0, 1).unsqueeze(0) for states in (query, key, value)),
-        0.0,
-        causal,
-        attn_mask=mask,
-        scale=scaling,
-    )
-    return out.squeeze(0).transpose(0, 1), lse.squeeze(0)
+    query, key = batch.query, batch.key
+    shape = Shape(query.shape[1], key[0].numel(), query.dtype)
+    plan = make_plan(batch.ends_q.diff().tolist(), batch.ends_k.diff().tolist(), None, shape)
+    return cpu_attention.attend(plan, query, key, batch.value, batch.scaling, batch.window)
 
 
 def plain(batch: Batch, sinks: Tensor) -> Tensor:
@@ -325,6 +207,15 @@ def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
         logger.warning("flash attention has an error of %g on %s and is not used", error, device)
         return False
     return True
+
+
+def planned_shape(model: Any) -> Shape | None:
+    """What plans for `model` depend on; None if it computes without them."""
+    config = model.config
+    if model.device.type != "cpu" or config._attn_implementation != NAME:
+        return None
+    features = config.num_key_value_heads * config.head_dim
+    return Shape(config.num_attention_heads, features, model.dtype)
 
 
 def _error(

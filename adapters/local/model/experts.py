@@ -1,13 +1,12 @@
 """The experts of small models, such as the demo checkpoint, on a CPU.
 
 transformers sorts tokens by their experts and multiplies the tokens of each expert. With few tokens
-most of that time is spent on a dozen small operations. Three products of all tokens and all experts
-take half of the time if a token uses half of the experts anyway; the weight of an expert that was
-not chosen is zero. Where the CPU computes in float32, two products with float16 weights do the same
-and read half of the bytes. With many tokens, the time goes into passes over the states of all
-experts: one expert after the other takes a third of it, because its states stay in the cache of
-the CPU, and its products add the biases. gpt-oss-20b, of whose 32 experts a token uses 4, is
-computed by transformers.
+most of that time is spent on a dozen small operations. Two products of all tokens and all experts
+take a quarter of the time if a token uses half of the experts anyway; the share of an expert that
+was not chosen is zero. With many tokens, the time goes into passes over the states of all experts:
+one expert after the other takes a third of it, because its states stay in the cache of the CPU, and
+its products add the biases. gpt-oss-20b, of whose 32 experts a token uses 4, is computed by
+transformers.
 """
 
 from typing import Any
@@ -17,13 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
-from adapters.local.model.packed import Float16Linear, float16_serves
+from adapters.local.memory import release_file_pages
+from adapters.local.model.packed import PackedLayer, packed_kind
 
 NAME = "all_experts"
 """Its name in transformers."""
 
 # Measured with 4 experts of which 2 are chosen: with more tokens the sorted ones are faster.
-_MOST_TOKENS = 128
+_MOST_TOKENS = 256
 # oneDNN compiles a product for each number of rows, which takes half a millisecond.
 _ROWS = 64
 
@@ -33,37 +33,68 @@ def are_computed_at_once(config: Any) -> bool:
     return bool(2 * config.num_experts_per_tok >= config.num_local_experts)
 
 
-def select_experts(model: Any, *, widened: bool) -> None:
+def select_experts(model: Any, dtype: torch.dtype) -> None:
     """Let `model` use `all_experts` if its experts are computed at once.
 
-    widened: whether `model`, whose weights are as stored, will compute in float32. Each layer then
-    gets its `PackedExperts` too, if the weights permit it.
+    dtype: in which `model`, whose weights are as stored, will compute. Each layer gets its
+    `PackedExperts` too, if the weights permit it.
     """
     if not are_computed_at_once(model.config):
         return
     model.set_experts_implementation(NAME)
-    if not widened:
-        return
     modules = [layer.mlp.experts for layer in model.model.layers]
-    if float16_serves(weight for one in modules for weight in (one.gate_up_proj, one.down_proj)):
+    weights = [
+        one.detach() for module in modules for one in (module.gate_up_proj, module.down_proj)
+    ]
+    kind = packed_kind(weights, dtype)
+    if kind is not None:
         for module in modules:
-            module.packed = PackedExperts(module)
+            module.packed = PackedExperts(module, kind, dtype)
+        release_file_pages(*weights)
 
 
 class PackedExperts(nn.Module):
-    """All experts of a layer for states of float32, as two layers with float16 weights.
+    """All experts of a layer as two packed layers, for steps of few tokens.
 
     They are a second copy of the weights: steps of many tokens use the first.
     """
 
-    def __init__(self, experts: Any) -> None:
-        """experts: `GptOssExperts`."""
+    _down_bias: Tensor
+
+    def __init__(self, experts: Any, kind: type[PackedLayer], dtype: torch.dtype) -> None:
+        """experts: `GptOssExperts`. dtype: of the states."""
         super().__init__()
-        self.gate_up = Float16Linear(
-            experts.gate_up_proj.detach().transpose(1, 2).flatten(0, 1).float(),
-            experts.gate_up_proj_bias.detach().flatten().float(),
+        self._experts, self._inner = experts.num_experts, experts.intermediate_size
+        self._limit, self._alpha = experts.limit, experts.alpha
+        self._gates = kind(
+            _by_halves(experts.gate_up_proj.detach().transpose(1, 2)).to(dtype),
+            _by_halves(experts.gate_up_proj_bias.detach()).to(dtype),
         )
-        self.down = Float16Linear(experts.down_proj.detach().flatten(0, 1).t().float())
+        self._down = kind(experts.down_proj.detach().flatten(0, 1).t().to(dtype).contiguous())
+        self.register_buffer("_down_bias", experts.down_proj_bias.detach().to(dtype))
+
+    def forward(self, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
+        """As `all_experts`."""
+        shares = states.new_zeros(len(states), self._experts).scatter_(1, chosen, weights)
+        halves = self._gates(states).view(len(states), 2, self._experts, self._inner)
+        gate, up = halves.unbind(1)
+        gate.clamp_(max=self._limit)
+        up.clamp_(-self._limit, self._limit)
+        inner = torch.sigmoid(gate * self._alpha).mul_(gate)
+        # gate * sigmoid(alpha * gate) * (up + 1)
+        inner.addcmul_(inner, up).mul_(shares.unsqueeze(2))
+        # One product over the inner states of all experts adds up their outputs.
+        outputs: Tensor = self._down(inner.flatten(1))
+        outputs.addmm_(shares, self._down_bias)
+        return outputs
+
+
+def _by_halves(states: Tensor) -> Tensor:
+    """[experts, 2 * inner, ...], in which gates and ups alternate, as [2 * experts * inner, ...]:
+    first the gates of all experts, then the ups.
+    """
+    halves: Tensor = states.unflatten(1, (-1, 2)).movedim(2, 0)
+    return halves.flatten(0, 2)
 
 
 def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -72,11 +103,11 @@ def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) ->
     module: `GptOssExperts`. states: [tokens, hidden]. chosen: [tokens, experts of a token], and
     weights: theirs.
     """
-    if len(states) > _MOST_TOKENS:
+    packed = getattr(module, "packed", None)
+    if packed is None or len(states) > _MOST_TOKENS:
         return _one_by_one(module, states, chosen, weights)
-    shares = states.new_zeros(len(states), module.num_experts).scatter_(1, chosen, weights)
-    inner = module._apply_gate(_gates(module, states)).mul_(shares.unsqueeze(2))
-    return _outputs(module, inner.flatten(1), shares)
+    outputs: Tensor = packed(states, chosen, weights)
+    return outputs
 
 
 def _one_by_one(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
@@ -97,32 +128,6 @@ def _one_by_one(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) ->
         start += count
     outputs = outputs[: len(order)].mul_(weights.flatten()[order].unsqueeze(1))
     return torch.zeros_like(states).index_add_(0, tokens, outputs)
-
-
-def _gates(module: Any, states: Tensor) -> Tensor:
-    """The gates of all experts, [tokens, experts, 2 * inner]."""
-    if packed := _packed(module):
-        gates: Tensor = packed.gate_up(states)
-        return gates.view(len(states), module.num_experts, 2 * module.intermediate_size)
-    inputs = states.expand(module.num_experts, *states.shape)
-    products: Tensor = module.gate_up_proj_bias.unsqueeze(1).baddbmm(inputs, module.gate_up_proj)
-    return products.transpose(0, 1)
-
-
-def _outputs(module: Any, inner: Tensor, shares: Tensor) -> Tensor:
-    """[tokens, hidden] of `inner` [tokens, experts * inner], which has the shares of the experts.
-
-    One product over the inner states of all experts adds up their outputs.
-    """
-    if packed := _packed(module):
-        outputs: Tensor = packed.down(inner)
-        return outputs.addmm_(shares, module.down_proj_bias)
-    biases: Tensor = shares @ module.down_proj_bias
-    return biases.addmm_(inner, module.down_proj.flatten(0, 1))
-
-
-def _packed(module: Any) -> PackedExperts | None:
-    return getattr(module, "packed", None)
 
 
 ALL_EXPERTS_FUNCTIONS.register(NAME, all_experts)

@@ -1,9 +1,9 @@
-"""The attention layers of a small model, for a CPU that computes in float32.
+"""The attention layers of a model on a CPU, with packed weights.
 
-The products of such a model are so short that most of their time is the call. Here one product
+The products of a small model are so short that most of their time is the call. Here one product
 gives queries, keys and values, and one complex product rotates queries and keys. With the shape of
-the demo checkpoint and few tokens, on AVX2, the first takes a third of the time of three products,
-and the second a fifth of the time of transformers' rotation.
+the demo checkpoint and few tokens, the first takes a third of the time of three products, and the
+second a fifth of the time of transformers' rotation in float32.
 """
 
 from typing import Any
@@ -14,20 +14,23 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward
 
 from adapters.local.memory import release_pages
-from adapters.local.model.packed import Float16Linear, float16_serves
+from adapters.local.model.packed import PackedLayer, packed_kind
 
 _NAMES = ("q_proj", "k_proj", "v_proj")
 
 
-def join_projections(model: Any) -> None:
-    """Replace the attention layers of `model`, which will compute in float32, if their weights
+def join_projections(model: Any, dtype: torch.dtype) -> None:
+    """Replace the attention layers of `model`, which will compute in `dtype`, if their weights
     permit it. The memory of the projections' weights is released.
     """
     attentions = [layer.self_attn for layer in model.model.layers]
-    if not float16_serves(getattr(one, name).weight for one in attentions for name in _NAMES):
+    names = (*_NAMES, "o_proj")
+    weights = [getattr(one, name).weight.detach() for one in attentions for name in names]
+    kind = packed_kind(weights, dtype)
+    if kind is None:
         return
     for layer in model.model.layers:
-        layer.self_attn = JointAttention(layer.self_attn)
+        layer.self_attn = JointAttention(layer.self_attn, kind, dtype)
     model.model.rotary_emb = Rotation(model.model.rotary_emb)
 
 
@@ -41,7 +44,7 @@ class Rotation(nn.Module):
         self._rotary = rotary
 
     def forward(self, states: Tensor, position_ids: Tensor) -> Tensor:
-        return torch.complex(*self._rotary(states, position_ids)).unsqueeze(2)
+        return torch.complex(*self._rotary(states.float(), position_ids)).unsqueeze(2)
 
 
 class JointAttention(nn.Module):
@@ -51,27 +54,30 @@ class JointAttention(nn.Module):
     that they are one complex number. The scores do not depend on the order of components.
     """
 
-    def __init__(self, attention: Any) -> None:
+    def __init__(self, attention: Any, kind: type[PackedLayer], dtype: torch.dtype) -> None:
         """attention: `GptOssAttention`. The memory of its projections' weights is released."""
         super().__init__()
         self.config, self.layer_idx = attention.config, attention.layer_idx
         self.scaling, self.sliding_window = attention.scaling, attention.sliding_window
         self.num_key_value_groups = attention.num_key_value_groups
-        self.o_proj, self.sinks = attention.o_proj, attention.sinks
+        self.sinks = attention.sinks
         self._half = attention.head_dim // 2
         projections = [getattr(attention, name) for name in _NAMES]
         self._heads = [one.out_features // attention.head_dim for one in projections]
         biases = [one.bias for one in projections if one.bias is not None]
-        self._product = Float16Linear(
-            self._joined([one.weight for one in projections]),
-            self._joined(biases) if biases else None,
+        self._product = kind(
+            self._joined([one.weight for one in projections]).to(dtype),
+            self._joined(biases).to(dtype) if biases else None,
         )
-        for projection in projections:
+        out = attention.o_proj
+        bias = None if out.bias is None else out.bias.detach().to(dtype)
+        self._out = kind(out.weight.detach().to(dtype), bias)
+        for projection in [*projections, out]:
             release_pages(projection.weight)
 
     def _joined(self, parts: list[Tensor]) -> Tensor:
-        """The rows of the three projections one after another, in float32."""
-        query, key, value = (part.detach().float() for part in parts)
+        """The rows of the three projections one after another."""
+        query, key, value = (part.detach() for part in parts)
         pairs = [part.unflatten(0, (-1, 2, self._half)).transpose(1, 2) for part in (query, key)]
         return torch.cat([*(part.flatten(0, 2) for part in pairs), value])
 
@@ -85,8 +91,11 @@ class JointAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """As that of `GptOssAttention`, with the `position_embeddings` of `Rotation`."""
         states = self._product(hidden_states).unflatten(-1, (sum(self._heads), -1))
-        rotated = states[:, :, : -self._heads[-1]].unflatten(-1, (-1, 2))
+        pairs = states[:, :, : -self._heads[-1]].unflatten(-1, (-1, 2))
+        # The same tensor in float32: there are no complex numbers of two bfloat16 ones.
+        rotated = pairs.float()
         torch.view_as_complex(rotated).mul_(position_embeddings)
+        pairs.copy_(rotated)
         query, key, value = states.transpose(1, 2).split(self._heads, 1)
         if past_key_values is not None:
             key, value = past_key_values.update(key, value, self.layer_idx)
@@ -105,4 +114,4 @@ class JointAttention(nn.Module):
             s_aux=self.sinks,
             **kwargs,
         )
-        return self.o_proj(out.reshape(*hidden_states.shape[:-1], -1)), weights
+        return self._out(out.reshape(*hidden_states.shape[:-1], -1)), weights

@@ -74,11 +74,12 @@ def _load(model: str, options: Options, progress: Progress) -> Any:
             raise BackendFailed(f"{model} lacks the weights {', '.join(missing)}")
         weights.check_format(loaded, weights_plan)
         if device.type == "cpu":
-            pack_output_layer(loaded, torch.float32 if weights_plan.widened else loaded.dtype)
-            select_experts(loaded, widened=weights_plan.widened)
-        if weights_plan.widened:
-            join_projections(loaded)
+            dtype = torch.float32 if weights_plan.widened else loaded.dtype
+            pack_output_layer(loaded, dtype)
+            select_experts(loaded, dtype)
+            join_projections(loaded, dtype)
             replace_norms(loaded)
+        if weights_plan.widened:
             # Last: the others look at the weights as they are stored.
             compute_in_float32(loaded)
         name = select_attention(loaded, device, options.attention)

@@ -26,9 +26,9 @@ class Norm(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """[..., size] to the same."""
-        length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+        length = torch.linalg.vector_norm(states, dim=-1, keepdim=True, dtype=torch.float32)
         scaled = torch.div(states, length.hypot_(self._epsilon))
-        return scaled.mul_(self._weight)
+        return scaled.mul_(self._weight).to(states.dtype)
 
 
 def replace_norms(model: Any) -> None:

@@ -5,20 +5,11 @@ import threading
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from adapters.local.memory import release_file_pages, release_pages
-from adapters.local.model.packed import (
-    Float16Linear,
-    PackedLayer,
-    ReorderedLinear,
-    float16_serves,
-    works,
-)
+from adapters.local.model.packed import ReorderedLinear, packed_kind
 
 logger = logging.getLogger(__name__)
-
-_TYPES = (torch.bfloat16, torch.float32)
 
 
 def pack_output_layer(model: Any, dtype: torch.dtype) -> bool:
@@ -29,8 +20,9 @@ def pack_output_layer(model: Any, dtype: torch.dtype) -> bool:
     gets back the rows that it uses, from the mapped file.
     """
     weight = model.lm_head.weight
-    kind = _kind(weight.detach(), dtype)
+    kind = packed_kind([weight.detach()], dtype)
     if kind is None:
+        logger.warning("the weights of the output layer are not packed, so that steps take longer")
         return False
     model.lm_head = packed = kind(weight.detach().to(dtype))
     if isinstance(packed, ReorderedLinear):
@@ -42,16 +34,6 @@ def pack_output_layer(model: Any, dtype: torch.dtype) -> bool:
     else:
         release_pages(weight)
     return True
-
-
-def _kind(weight: Tensor, dtype: torch.dtype) -> type[PackedLayer] | None:
-    """The class that packs `weight` for states of `dtype`. None: no class does."""
-    if dtype == torch.float32 and float16_serves([weight]):
-        return Float16Linear
-    if dtype in _TYPES and works(ReorderedLinear, weight, dtype):
-        return ReorderedLinear
-    logger.warning("the weights of the output layer are not packed, which makes steps slower")
-    return None
 
 
 def keep_needed_logits(ios: Any) -> None:

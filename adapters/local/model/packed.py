@@ -1,7 +1,7 @@
 """Linear layers for a CPU, whose weights are packed in the order in which a kernel reads them."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +18,7 @@ _CHECKED_ROWS = (1, 3, 16, 64)
 _CHECKED = 2048
 _BOUND = 1e-2
 _LEAST = 2**-12
+_TYPES = (torch.bfloat16, torch.float32)
 
 
 class PackedLayer(nn.Module):
@@ -27,10 +28,13 @@ class PackedLayer(nn.Module):
     before they are used.
     """
 
-    def __init__(self, weight: Tensor) -> None:
-        """weight: [features out, features in]; not referenced afterwards."""
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        """weight: [features out, features in]; not referenced afterwards. bias: [features out] of
+        the type of the states, which is kept.
+        """
         super().__init__()
         self._features = weight.shape[0]
+        self._bias = bias
         self._packed = self._pack(weight)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -54,8 +58,8 @@ class ReorderedLinear(PackedLayer):
         return packed
 
     def _product(self, states: Tensor) -> Tensor:
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            states, self._packed, None, "none", [], None
+        result: Tensor = torch.ops.mkldnn._linear_pointwise.default(
+            states, self._packed, self._bias, "none", [], None
         )
         return result
 
@@ -74,11 +78,6 @@ class Float16Linear(PackedLayer):
     layer of the demo checkpoint, it takes a tenth longer from 48 rows on.
     """
 
-    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
-        """weight: as of `PackedLayer`. bias: [features out] of float32, which is kept."""
-        self._bias = bias
-        super().__init__(weight)
-
     def _pack(self, weight: Tensor) -> Any:
         return torch.ops.quantized.linear_prepack_fp16(weight, self._bias)
 
@@ -86,6 +85,18 @@ class Float16Linear(PackedLayer):
         # With the name of the overload, which would be looked for in each call.
         result: Tensor = torch.ops.quantized.linear_dynamic_fp16.default(states, self._packed)
         return result
+
+
+def packed_kind(weights: Sequence[Tensor], dtype: torch.dtype) -> type[PackedLayer] | None:
+    """The class that packs `weights` for states of `dtype`; None if no class does.
+
+    weights: [..., features] of the type in which they are stored.
+    """
+    if dtype == torch.float32 and float16_serves(weights):
+        return Float16Linear
+    if dtype in _TYPES and works(ReorderedLinear, weights[0].flatten(0, -2), dtype):
+        return ReorderedLinear
+    return None
 
 
 def float16_serves(weights: Iterable[Tensor]) -> bool:

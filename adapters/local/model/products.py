@@ -16,25 +16,22 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from adapters.local.model.spans import Span, padded_places
+from adapters.local.model.flash import Part, Result
 
 LEAST_QUERIES = 16
-"""The minimum of queries of a sequence; with fewer ones the flash kernel is faster."""
+"""The minimum of queries of a sequence for `full`; with fewer ones the flash kernel is faster."""
+
+FEW = 128
+"""The most keys of a sequence that the flash kernel decodes faster, if it is the only one."""
 
 _ROWS = 1024
 _KEYS = 512
 _SHORT = 512
-_FEW = 128
 # Keys of a group, with padding. Larger copies take several times as long for each key.
 _GROUP = 12_288
 _STEP = 64
 _LONG = 4096
-
-Part = tuple[int, int, Tensor, Tensor]
-"""The first query, the end of the queries, their output [queries, heads, width], and the
-log-sum-exp of their scores [heads, queries]."""
 
 
 def are_faster(dtype: torch.dtype) -> bool:
@@ -72,11 +69,10 @@ def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Iterator[
 
 
 def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
-    """Sequences with one query each, by their places, in groups for `one_query`.
+    """All sequences with one query each, by their places, in groups for `one_query`.
 
-    counts: their numbers of keys. A group pads and copies the keys of its sequences, which takes
-    less time than products for each of them, unless it is large or has much padding. A short
-    sequence alone is left out, because the flash kernel is faster.
+    counts: their numbers of keys. A group pads the keys of its sequences, which takes less time
+    than products for each of them, unless it is large or has much padding.
     """
     groups: list[list[int]] = []
     width = 0
@@ -87,67 +83,49 @@ def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
         else:
             groups.append([place])
             width = counts[place]
-    if groups and len(groups[-1]) == 1 and width <= _FEW:
-        groups.pop()
     return groups
 
 
-def one_query(
-    query: Tensor, key: Tensor, value: Tensor, spans: Sequence[Span], scaling: float
-) -> tuple[Tensor, Tensor]:
-    """Attention of sequences with one query each: their outputs, and log-sum-exps [heads, queries].
-
-    query: [queries, heads, width]. key, value: [keys, key heads, width]. spans: for each query the
-    first of its keys and their end. A matrix product with few rows takes as long as reading the
-    keys, so that one product has all key heads: the rows of a head are zero for other key heads.
-    """
-    places, hidden = padded_places(tuple(spans), _width(spans), query.dtype)
-    hidden = hidden.unsqueeze(1)
-    keys, values = (_padded(states.flatten(1), spans, places) for states in (key, value))
-    keys = keys.transpose(1, 2)
-    rows = _spread(query * scaling, key.shape[1])
-    reference = torch.baddbmm(hidden, rows, keys).amax(2, keepdim=True)
-    # The product contains the subtraction: differences of large scores are not rounded.
-    weights = torch.baddbmm(hidden - reference, rows, keys).exp_()
-    total = weights.sum(2, dtype=torch.float32)
-    out = _own(torch.bmm(weights, values), key.shape[1]) / total.unsqueeze(2)
-    return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
-
-
-def _width(spans: Sequence[Span]) -> int:
-    """The length that sequences are padded to. It seldom changes from step to step.
+def padded_length(counts: Sequence[int]) -> int:
+    """The length that sequences with so many keys are padded to. It seldom changes from step to
+    step.
 
     oneDNN compiles a product for each length, which takes longer than to copy the keys of a
     sequence, unless it is long.
     """
-    longest = max(end - start for start, end in spans)
-    return longest if len(spans) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
+    longest = max(counts)
+    return longest if len(counts) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
 
 
-def _padded(states: Tensor, spans: Sequence[Span], places: Tensor) -> Tensor:
-    """The keys in [keys, width] at `places`, those of `spans` with padding: [*places, width]."""
-    if len(spans) == 1:
-        own = states[slice(*spans[0])]
-        missing = places.shape[1] - len(own)
-        return (functional.pad(own, (0, 0, 0, missing)) if missing else own).unsqueeze(0)
-    return states.index_select(0, places.flatten()).view(*places.shape, -1)
+def one_query(
+    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None = None
+) -> Result:
+    """Attention of sequences with one query each: as `flash.one_query`.
 
-
-def _spread(query: Tensor, key_heads: int) -> Tensor:
-    """[queries, heads, width] as [queries, heads, key heads * width], zero at other key heads."""
+    A matrix product with few rows takes as long as reading the keys, so that one product has all
+    key heads: the rows of a head are zero for other key heads.
+    """
     count, heads, width = query.shape
+    key_heads = keys.shape[2]
+    keys, values = keys.flatten(2).transpose(1, 2), values.flatten(2)
     rows = query.new_zeros(count, key_heads, heads // key_heads, key_heads, width)
-    own = torch.arange(key_heads)
-    rows[:, own, :, own] = query.view(count, key_heads, -1, width).transpose(0, 1)
-    return rows.view(count, heads, -1)
+    _own(rows).copy_((query * scaling).view(count, key_heads, -1, width).permute(0, 2, 3, 1))
+    rows = rows.view(count, heads, -1)
+    mask = 0 if hidden is None else hidden.unsqueeze(1)
+    reference = (torch.bmm(rows, keys) + mask).amax(2, keepdim=True)
+    # The product contains the subtraction: differences of large scores are not rounded.
+    weights = torch.baddbmm(mask - reference, rows, keys).exp_()
+    total = weights.sum(2, dtype=torch.float32)
+    sums = torch.bmm(weights, values).view(count, key_heads, -1, key_heads, width)
+    out = _own(sums).permute(0, 3, 1, 2).reshape(query.shape) / total.unsqueeze(2)
+    return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
 
 
-def _own(out: Tensor, key_heads: int) -> Tensor:
-    """[queries, heads, width] of [queries, heads, key heads * width]: the own key head's values."""
-    count, heads, _ = out.shape
-    own = torch.arange(key_heads)
-    parts = out.view(count, key_heads, heads // key_heads, key_heads, -1)[:, own, :, own]
-    return parts.transpose(0, 1).reshape(count, heads, -1)
+def _own(states: Tensor) -> Tensor:
+    """Of [queries, key heads, heads of each, key heads, width] the own key head of each head: a
+    view, [queries, heads of each, width, key heads].
+    """
+    return states.diagonal(dim1=1, dim2=3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,9 +93,11 @@ def test_every_other_weight_is_loaded_as_it_is(layout: Layout, dequantised: Any)
     others = {name for name in layout.tensors if not name.endswith(packed)}
     others.remove("lm_head.weight")  # a CPU stores it in another order
     loaded.pop("lm_head.weight", None)
-    if dequantised.dtype == torch.float32:  # the projections are one matrix, the norms scaled
-        replaced = ("q_proj.", "k_proj.", "v_proj.", "norm.")
-        others -= {name for name in others if any(part in name for part in replaced)}
+    # The projections are packed too, where the CPU can, and the norms are scaled.
+    replaced = ("q_proj.", "k_proj.", "v_proj.", "o_proj.", "norm.")
+    missing = others - loaded.keys() - {"model.embed_tokens.weight"}
+    assert all(any(part in name for part in replaced) for name in missing)
+    others -= missing
     name = "model.embed_tokens.weight"
     loaded[name] = dequantised.get_input_embeddings().weight
     assert len(others & loaded.keys()) + 2 * layouts.LAYERS == len(loaded)

@@ -9,8 +9,16 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from adapters.local.model import attention, padded, products
-from adapters.local.model.attention import Batch, attend, paged_attention, plain, works
+from adapters.local.model import attention
+from adapters.local.model.attention import (
+    Batch,
+    attend,
+    paged_attention,
+    plain,
+    planned_shape,
+    works,
+)
+from adapters.local.model.cpu_attention import Shape
 from tests.adapters.local.model.batches import SCALING, batch_of
 
 CPU = torch.device("cpu")
@@ -86,59 +94,6 @@ def test_attention_follows_its_definition(
     tensors = case(sequences)
     expected = defined(tensors, window)
     torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
-
-
-def test_one_call_computes_neighbours_in_decode_with_as_many_keys(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
-    computed: list[int] = []
-    one_query = attention._one_query
-
-    def noted(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        computed.append(len(query))
-        return one_query(query, *arguments)
-
-    monkeypatch.setattr(attention, "_one_query", noted)
-    run(case([(1, 299), (1, 299), (5, 299), (1, 299), (1, 299), (1, 299), (1, 3)]), None)
-    assert computed == [2, 3, 1]
-
-
-@pytest.mark.parametrize("window", [None, 128])
-@pytest.mark.parametrize("past", [0, 127])
-@pytest.mark.parametrize("count", [1, 3])
-def test_sequences_in_decode_with_equally_many_keys_are_not_looked_at_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, count: int, past: int, window: int | None
-) -> None:
-    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
-    monkeypatch.setattr(attention, "_runs", None)
-    tensors = case([(1, past)] * count)
-    expected = defined(tensors, window)
-    torch.testing.assert_close(run(tensors, window), expected, atol=2e-6, rtol=0)
-
-
-@pytest.mark.parametrize("sequences", [[(1, 0), (1, 2)], [(1, 3), (1, 2), (1, 4)]], ids=str)
-def test_sequences_that_only_add_up_to_equal_ones_are_computed_by_themselves(
-    monkeypatch: pytest.MonkeyPatch, sequences: list[tuple[int, int]]
-) -> None:
-    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
-    tensors = case(sequences)
-    expected = defined(tensors, None)
-    torch.testing.assert_close(run(tensors, None), expected, atol=2e-6, rtol=0)
-
-
-def test_one_call_computes_short_sequences_in_decode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
-    computed: list[int] = []
-    one_query = padded.one_query
-
-    def noted(query: Tensor, *arguments: Any) -> tuple[Tensor, Tensor]:
-        computed.append(len(query))
-        return one_query(query, *arguments)
-
-    monkeypatch.setattr(padded, "one_query", noted)
-    run(case([(1, 99), (5, 99), (1, 20), (1, 99), (1, 700), (1, 3)]), None)
-    assert computed == [4]
 
 
 def test_a_sequence_that_is_not_numbers_affects_no_neighbour() -> None:
@@ -297,3 +252,19 @@ def test_a_model_with_it_needs_no_masks(make_tiny: Callable[[Path], Path], tmp_p
     model.config._attn_implementation = attention.NAME
     assert not attn_mask_is_needed(model.config)
     assert is_flash_attention_requested(model.config)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "device", "planned"),
+    [(attention.NAME, "cpu", True), (attention.NAME, "meta", False), ("eager", "cpu", False)],
+)
+def test_plans_are_made_for_a_cpu(implementation: str, device: str, planned: bool) -> None:
+    config = SimpleNamespace(
+        _attn_implementation=implementation,
+        num_attention_heads=8,
+        num_key_value_heads=4,
+        head_dim=64,
+    )
+    model = SimpleNamespace(config=config, device=torch.device(device), dtype=torch.bfloat16)
+    shape = Shape(8, 256, torch.bfloat16) if planned else None
+    assert planned_shape(model) == shape

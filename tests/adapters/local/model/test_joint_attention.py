@@ -10,11 +10,14 @@ from transformers import Cache, DynamicCache, GptOssConfig
 from transformers.models.gpt_oss.modeling_gpt_oss import GptOssAttention, GptOssForCausalLM
 
 from adapters.local.model import precision
-from adapters.local.model.experts import PackedExperts
 from adapters.local.model.joint_attention import JointAttention, join_projections
 from adapters.local.model.loading import load
 from adapters.local.model.norm import Norm
+from adapters.local.model.packed import Float16Linear, ReorderedLinear
+from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
+
+needs_bfloat16 = pytest.mark.skipif(not multiplies_bfloat16(), reason="no bfloat16 on this CPU")
 
 CONFIG: dict[str, Any] = {
     "vocab_size": 100,
@@ -57,7 +60,7 @@ def test_it_computes_what_the_original_does(model: Any, tokens: int) -> None:
     states = torch.randn(1, tokens, 32)
     exact = copy.deepcopy(model).float()
     expected = outputs(exact, states)
-    join_projections(model)
+    join_projections(model, torch.float32)
     assert all(isinstance(layer.self_attn, JointAttention) for layer in model.model.layers)
     for found, wanted in zip(outputs(model.float(), states), expected, strict=True):
         torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
@@ -66,7 +69,7 @@ def test_it_computes_what_the_original_does(model: Any, tokens: int) -> None:
 def test_it_goes_on_after_what_a_cache_holds(model: Any) -> None:
     states = torch.randn(1, 9, 32)
     expected = outputs(copy.deepcopy(model).float(), states)
-    join_projections(model)
+    join_projections(model, torch.float32)
     model.float()
     cache = DynamicCache()
     outputs(model, states[:, :5], cache)
@@ -74,15 +77,41 @@ def test_it_goes_on_after_what_a_cache_holds(model: Any) -> None:
         torch.testing.assert_close(found, wanted[:, 5:], atol=1e-4, rtol=1e-4)
 
 
-def test_weights_that_float16_has_not_stay_as_they_are(model: Any) -> None:
-    model.model.layers[1].self_attn.k_proj.weight[3, 5] = 1e5
+@needs_bfloat16
+@pytest.mark.parametrize("tokens", [1, 100])
+def test_bfloat16_is_as_close_as_its_digits_allow(model: Any, tokens: int) -> None:
+    states = torch.randn(1, tokens, 32).bfloat16()
+    expected = outputs(copy.deepcopy(model).float(), states.float())
+    join_projections(model, torch.bfloat16)
+    for found, wanted in zip(outputs(model, states), expected, strict=True):
+        assert found.dtype == torch.bfloat16
+        error = 2e-2 * float(wanted.abs().max())
+        torch.testing.assert_close(found.float(), wanted, atol=error, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["k_proj", "o_proj"])
+def test_weights_that_float16_has_not_stay_float32(model: Any, name: str) -> None:
+    getattr(model.model.layers[1].self_attn, name).weight[3, 5] = 1e5
+    states = torch.randn(1, 3, 32)
+    expected = outputs(copy.deepcopy(model).float(), states)
+    join_projections(model, torch.float32)
+    for layer, found, wanted in zip(
+        model.model.layers, outputs(model.float(), states), expected, strict=True
+    ):
+        assert type(layer.self_attn._product) is type(layer.self_attn._out) is ReorderedLinear
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5 * float(wanted.abs().max()))
+
+
+def test_a_type_without_packed_layers_keeps_the_original(model: Any) -> None:
     rotation = model.model.rotary_emb
-    join_projections(model)
+    join_projections(model, torch.float16)
     assert isinstance(model.model.layers[0].self_attn, GptOssAttention)
     assert model.model.rotary_emb is rotation
 
 
-@pytest.fixture(params=[True, False], ids=["bfloat16", "float32"])
+@pytest.fixture(
+    params=[pytest.param(True, marks=needs_bfloat16), False], ids=["bfloat16", "float32"]
+)
 def loaded(
     request: pytest.FixtureRequest,
     make_tiny: Callable[[Path], Path],
@@ -95,11 +124,12 @@ def loaded(
     return load(str(folder), Options(device="cpu"), lambda *_: None), not request.param
 
 
-def test_what_computes_in_float32_has_other_layers(loaded: tuple[Any, bool]) -> None:
+def test_a_cpu_has_layers_of_its_own(loaded: tuple[Any, bool]) -> None:
     model, widened = loaded
-    assert isinstance(model.model.norm, Norm) == widened
+    kind = Float16Linear if widened else ReorderedLinear
+    assert isinstance(model.model.norm, Norm)
     for layer in model.model.layers:
-        assert isinstance(layer.self_attn, JointAttention) == widened
-        assert isinstance(layer.input_layernorm, Norm) == widened
-        assert isinstance(layer.post_attention_layernorm, Norm) == widened
-        assert isinstance(getattr(layer.mlp.experts, "packed", None), PackedExperts) == widened
+        assert type(layer.self_attn._product) is type(layer.self_attn._out) is kind
+        assert isinstance(layer.input_layernorm, Norm)
+        assert isinstance(layer.post_attention_layernorm, Norm)
+        assert type(layer.mlp.experts.packed._gates) is kind

@@ -85,7 +85,7 @@ def test_float32_weights_are_not_rounded_if_float32_is_asked_for(
     make_tiny(tmp_path)
     file = tmp_path / "model.safetensors"
     tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
-    name = "model.layers.0.self_attn.q_proj.weight"
+    name = "model.layers.0.mlp.experts.gate_up_proj"
     tensors[name] += 1e-4
     save_file(tensors, file, metadata={"format": "pt"})
     loaded = load(str(tmp_path), Options(device="cpu", dtype="float32"), silent)

@@ -21,6 +21,13 @@ def test_it_computes_what_the_original_does(original: GptOssRMSNorm, scale: floa
     torch.testing.assert_close(Norm(original)(states), expected, atol=0, rtol=1e-5)
 
 
+def test_states_of_bfloat16_are_rounded_once(original: GptOssRMSNorm) -> None:
+    states = torch.randn(1, 5, 256).bfloat16()
+    found = Norm(original)(states)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, original(states), atol=0, rtol=2**-7)
+
+
 def test_states_of_zero_stay_zero(original: GptOssRMSNorm) -> None:
     assert not Norm(original)(torch.zeros(1, 2, 256)).any()
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from adapters.base import BackendConfig, GenerationRequest, SamplingParams
-from adapters.local.model import output_layer, packed
+from adapters.local.model import packed
 from adapters.local.model.loading import load
 from adapters.local.model.output_layer import keep_needed_logits, pack_output_layer
 from adapters.local.model.packed import Float16Linear, PackedLayer, ReorderedLinear
@@ -131,7 +131,7 @@ def test_a_missing_operator_is_not_used(
     def missing(*_: object) -> None:
         raise AttributeError("no such operator")
 
-    monkeypatch.setattr(output_layer, "ReorderedLinear", missing)
+    monkeypatch.setattr(ReorderedLinear, "_pack", missing)
     model = head()
     with caplog.at_level(logging.WARNING):
         assert not pack_output_layer(model, torch.float32)

@@ -21,6 +21,13 @@ def test_float16_weights_are_as_exact_as_those_of_float32(rows: int) -> None:
     assert error <= 4 * (linear(states, weight, bias) - exact).abs().max()
 
 
+@pytest.mark.parametrize("rows", [1, 16, 64])
+def test_a_bias_is_added(rows: int) -> None:
+    weight, bias, states = torch.randn(300, 64), torch.randn(300), torch.randn(1, rows, 64)
+    found = ReorderedLinear(weight.clone(), bias)(states)
+    torch.testing.assert_close(found, linear(states, weight, bias), atol=1e-4, rtol=1e-4)
+
+
 def test_weights_on_huge_pages_are_the_same() -> None:
     packed, states = ReorderedLinear(torch.randn(20_000, 64)), torch.randn(1, 3, 64)
     before = packed(states)

@@ -1,5 +1,3 @@
-from itertools import pairwise
-
 import pytest
 import torch
 from hypothesis import given
@@ -120,57 +118,58 @@ def test_sequences_of_one_step_are_separate(
 
 
 @given(
-    counts=st.lists(st.integers(1, 700), min_size=1, max_size=5),
+    count=st.integers(1, 4),
+    keys=st.integers(1, 700),
     key_heads=st.integers(1, 3),
     groups=st.integers(1, 3),
 )
 def test_one_query_each_follows_the_definition(
-    counts: list[int], key_heads: int, groups: int
+    count: int, keys: int, key_heads: int, groups: int
 ) -> None:
-    cases = [case(1, count - 1, key_heads, groups, 8) for count in counts]
-    tensors = joined(cases)
-    ends = torch.tensor([0, *counts]).cumsum(0)
+    cases = [case(1, keys - 1, key_heads, groups, 8) for _ in range(count)]
+    query, key, value = joined(cases)
+    query *= torch.arange(1, count + 1).view(-1, 1, 1)
     sinks = cases[0]["sinks"]
-    spans = list(pairwise(ends.tolist()))
-    out, lse = products.one_query(*tensors, spans, SCALING)
-    expected = plain(batch_of(*tensors, torch.arange(len(counts) + 1), ends), sinks)
+    ends = torch.arange(count + 1)
+    by_sequence = (count, keys, key_heads, 8)
+    out, lse = products.one_query(query, key.view(by_sequence), value.view(by_sequence), SCALING)
+    expected = plain(batch_of(query, key, value, ends, ends * keys), sinks)
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
+def test_hidden_keys_have_no_part() -> None:
+    tensors = case(1, 8, 2, 2, 8)
+    query, key, value = (tensors[name].unsqueeze(0) for name in ("query", "key", "value"))
+    key[0, 4] = 1000 * query[0, 0, :2]
+    hidden = torch.zeros(1, 9)
+    hidden[0, 4:] = -torch.inf
+    found = products.one_query(query[0], key, value, SCALING, hidden)
+    for one, other in zip(
+        found, products.one_query(query[0], key[:, :4], value[:, :4], SCALING), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize(
-    ("counts", "widths"),
+    ("counts", "length"),
     [
-        ([[65], [100], [128]], {128}),
-        ([[3, 129], [192, 1]], {192}),
-        ([[4096]], {4096}),
-        ([[4097]], {4097}),
-        ([[4097, 4100]], {4160}),
+        ([65], 128),
+        ([128], 128),
+        ([3, 129], 192),
+        ([4096], 4096),
+        ([4097], 4097),
+        ([4097, 4100], 4160),
     ],
 )
-def test_products_of_similar_lengths_have_one_shape(
-    monkeypatch: pytest.MonkeyPatch, counts: list[list[int]], widths: set[int]
-) -> None:
-    found: set[int] = set()
-    product = torch.bmm
-
-    def noted(weights: Tensor, values: Tensor) -> Tensor:
-        found.add(values.shape[1])
-        return product(weights, values)
-
-    monkeypatch.setattr(torch, "bmm", noted)
-    for each in counts:
-        spans = list(pairwise([0, *torch.tensor(each).cumsum(0).tolist()]))
-        tensors = case(len(each), sum(each) - len(each), 1, 1, 8)
-        products.one_query(tensors["query"], tensors["key"], tensors["value"], spans, SCALING)
-    assert found == widths
+def test_products_of_similar_lengths_have_one_shape(counts: list[int], length: int) -> None:
+    assert products.padded_length(counts) == length
 
 
 def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
-    counts = [3, 9, 4]
-    cases = [case(1, count - 1, 2, 2, 8) for count in counts]
-    query, key, value = joined(cases)
-    key[3:12] = value[3:12] = torch.nan
-    out, lse = products.one_query(query, key, value, [(0, 3), (3, 12), (12, 16)], SCALING)
+    tensors = case(3, 24, 2, 2, 8)
+    key, value = tensors["key"].view(3, 9, 2, 8), tensors["value"].view(3, 9, 2, 8)
+    key[1] = value[1] = torch.nan
+    out, lse = products.one_query(tensors["query"], key, value, SCALING)
     assert out[1].isnan().all()
     assert out[[0, 2]].isfinite().all()
     assert lse[:, [0, 2]].isfinite().all()
@@ -180,7 +179,7 @@ def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
 def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
     sinks, query, key, value = (tensors[name] for name in ("sinks", "query", "key", "value"))
-    out, lse = products.one_query(query, key, value, [(0, 1701)], SCALING)
+    out, lse = products.one_query(query, key.unsqueeze(0), value.unsqueeze(0), SCALING)
     expected = by_definition(**tensors)
     torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
 
@@ -189,11 +188,11 @@ def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, erro
     ("counts", "groups"),
     [
         ([], []),
-        ([100], []),
+        ([100], [[0]]),
         ([129], [[0]]),
         ([512, 513], [[1, 0]]),
         ([9, 2000, 500, 1000, 1], [[1, 3], [2, 0, 4]]),
-        ([8000, 100], [[0]]),
+        ([8000, 100], [[0], [1]]),
         ([400] * 31, [[*range(30)], [30]]),
     ],
 )

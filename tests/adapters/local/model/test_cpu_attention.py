@@ -1,0 +1,130 @@
+from itertools import accumulate
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from adapters.local.model import cpu_attention, flash, products
+from adapters.local.model.attention import plain, with_sinks
+from adapters.local.model.cpu_attention import Decoding, Plan, Prompt, Shape, make_plan
+from tests.adapters.local.model.batches import SCALING, batch_of
+
+SHAPE = Shape(4, 16, torch.float32)
+
+
+def noise(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def as_list(rows: slice | Tensor) -> list[int] | slice:
+    return rows if isinstance(rows, slice) else rows.tolist()
+
+
+@pytest.fixture(params=[True, False], ids=["products", "flash"])
+def faster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: request.param)
+    return bool(request.param)
+
+
+@given(
+    sequences=st.lists(
+        st.tuples(st.sampled_from([1, 1, 1, 2, 17, 130]), st.integers(0, 300)),
+        min_size=1,
+        max_size=8,
+    ),
+    window=st.sampled_from([None, 128]),
+    in_cache=st.booleans(),
+    products_are_faster=st.booleans(),
+)
+def test_all_sequences_of_a_step_follow_the_definition(
+    sequences: list[tuple[int, int]], window: int | None, in_cache: bool, products_are_faster: bool
+) -> None:
+    """In a cache, the keys of a step stand at any places, between others."""
+    past = 1000 if window is None else window - 1
+    queries = [count for count, _ in sequences]
+    keys = [count + min(before, past) for count, before in sequences]
+    query = noise(sum(queries), 4, 8)
+    key, value = noise(sum(keys), 2, 8), noise(sum(keys), 2, 8).flip(0)
+    ends_q, ends_k = (torch.tensor([*accumulate(each, initial=0)]) for each in (queries, keys))
+    sinks = noise(4)
+    expected = plain(batch_of(query, key, value, ends_q, ends_k, window), sinks)
+    index = None
+    if in_cache:
+        index = torch.randperm(2 * len(key), generator=torch.Generator().manual_seed(0))[: len(key)]
+        key, value = (
+            torch.full((2 * len(one), 2, 8), torch.nan).index_copy_(0, index, one)
+            for one in (key, value)
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "are_faster", lambda dtype: products_are_faster)
+        plan = make_plan(queries, keys, index, SHAPE)
+        assert plan.from_cache == in_cache
+        out, lse = cpu_attention.attend(plan, query, key, value, SCALING, window)
+    assert out.shape == query.shape
+    torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_neighbours_of_one_length_are_read_as_they_stand(faster: bool) -> None:
+    length = 192
+    plan = make_plan([1, 1, 1], [length] * 3, None, SHAPE)
+    every = Decoding(slice(0, 3), slice(0, 3 * length), None, faster)
+    assert plan == Plan((every,), (), False)
+
+
+def test_a_sequence_in_the_cache_needs_no_places_of_its_own(faster: bool) -> None:
+    index = torch.arange(500, 756)
+    (one,) = make_plan([1], [256], index, SHAPE).decoding
+    assert isinstance(one.keys, Tensor)
+    assert one.keys.data_ptr() == index.data_ptr()
+    assert one.hidden is None
+    assert one.by_products == faster
+
+
+def test_padding_repeats_the_last_key_of_its_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
+    monkeypatch.setattr(products, "padded_length", lambda counts: 4)
+    (one,) = make_plan([1, 1], [2, 3], torch.tensor([7, 9, 20, 21, 23]), SHAPE).decoding
+    assert as_list(one.keys) == [7, 9, 9, 9, 20, 21, 23, 23]
+    assert one.hidden is not None
+    hidden = -torch.inf
+    assert one.hidden.tolist() == [[0, 0, hidden, hidden], [0, 0, 0, hidden]]
+    assert as_list(one.queries) == slice(0, 2)
+
+
+def test_groups_name_the_rows_of_their_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between them are the queries of prompts, and of other groups."""
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    plan = make_plan([1, 3, 1, 1, 1], [600, 3, 700, 600, 700], None, SHAPE)
+    assert [as_list(one.queries) for one in plan.decoding] == [[0, 5], [4, 6]]
+    assert [as_list(one.keys) for one in plan.decoding] == [
+        [*range(600), *range(1303, 1903)],
+        [*range(603, 1303), *range(1903, 2603)],
+    ]
+    assert plan.prompts == (Prompt(slice(1, 4), slice(600, 603)),)
+
+
+def test_a_short_sequence_alone_is_not_computed_by_products(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
+    kinds = [
+        [one.by_products for one in make_plan([1] * len(keys), keys, None, SHAPE).decoding]
+        for keys in ([128], [129], [128, 128], [3000, 3000, 100])
+    ]
+    assert kinds == [[False], [True], [True], [True, False]]
+
+
+@pytest.mark.parametrize(("queries", "by_products"), [(15, False), (16, True)])
+def test_products_compute_long_prompts_where_they_are_faster(
+    monkeypatch: pytest.MonkeyPatch, queries: int, by_products: bool
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
+    monkeypatch.setattr(flash if by_products else products, "full", None)
+    plan = make_plan([queries], [queries], None, SHAPE)
+    query, states, sinks = noise(queries, 4, 8), noise(queries, 2, 8), torch.zeros(4)
+    found = cpu_attention.attend(plan, query, states, states, SCALING, None)
+    ends = torch.tensor([0, queries])
+    expected = plain(batch_of(query, states, states, ends, ends), sinks)
+    torch.testing.assert_close(with_sinks(*found, sinks), expected, atol=1e-5, rtol=1e-5)
