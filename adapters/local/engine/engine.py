@@ -98,8 +98,11 @@ class Engine:
         processor.model_runner._sample = self._step
         compute_on_one_stream(processor)
         keep_tokens_on_host(processor.inputs_and_outputs)
-        ReadIndices(processor.cache, processor.inputs_and_outputs, planned_shape(model))
-        if wanted(options.decode_graphs, model):
+        with_graphs = wanted(options.decode_graphs, model)
+        # Graphs pad their steps, of which a plan knows nothing.
+        shape = None if with_graphs else planned_shape(model)
+        ReadIndices(processor.cache, processor.inputs_and_outputs, shape)
+        if with_graphs:
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         share_prefixes(processor.cache, self._cache_salt, self._set_cached_tokens)
         evict_as_needed(processor.cache)

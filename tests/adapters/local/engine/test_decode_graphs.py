@@ -116,7 +116,6 @@ def graphs(monkeypatch: Patch) -> Graphs:
     made = Graphs()
     monkeypatch.setattr(engines, "capture_on", lambda device: made)
     monkeypatch.setattr(attention, "_on_cpu", _attend)
-    monkeypatch.setattr(engines, "planned_shape", lambda model: None)
     return made
 
 
