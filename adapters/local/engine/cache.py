@@ -18,9 +18,6 @@ from transformers.generation.continuous_batching.cache_allocators import (
     FullAttentionCacheAllocator,
 )
 
-from adapters.local.model.attention import PLANS
-from adapters.local.model.cpu_attention import Plan, Shape, make_plan
-
 
 class SharedPages(FullAttentionCacheAllocator):
     """Full pages, which are evicted one by one: those first that were not used for longest."""
@@ -57,15 +54,15 @@ class WindowPages(SharedPages):
     layer_type = SLIDING_ATTENTION
 
     def __init__(self, config: Any, **kwargs: Any) -> None:
-        self._past_read: int = config.sliding_window - 1
+        self.window: int = config.sliding_window
         super().__init__(config=config, **kwargs)
 
     def get_seqlen_k(self, past_length: int, query_length: int) -> int:
-        return query_length + min(past_length, self._past_read)
+        return query_length + min(past_length, self.window - 1)
 
     def first_read(self, past: int) -> int:
         """The first position to read if the cache has `past` positions."""
-        return max(0, past - self._past_read)
+        return max(0, past - self.window + 1)
 
     def get_read_indices(self, request_id: str, past_length: int, query_length: int) -> list[int]:
         first = self.first_read(past_length)
@@ -121,24 +118,22 @@ class ReadIndices:
     """Computes on the device where a step reads keys and values, from tables of pages.
 
     transformers lists every position of every request in Python, in each step: 47 ms for 64
-    requests of 8,192 tokens. The tables have a 32nd of the entries. On a CPU, the indices are a
-    part of the plans of the step.
+    requests of 8,192 tokens. The tables have a 32nd of the entries.
+
+    batch: for each request of the prepared step its id, the number of its tokens in the cache, and
+    of those in the step. indices: what the step reads, of each allocator; None if no request has
+    tokens in the cache.
     """
 
-    def __init__(self, cache: Any, ios: Any, shape: Shape | None) -> None:
-        """shape: what plans depend on; None: the model has none."""
-        self._cache = cache
+    def __init__(self, cache: Any, ios: Any) -> None:
+        self.allocators: list[Any] = [*cache.cache_allocators.values()]
+        self.batch: list[tuple[str, int, int]] = []
+        self.indices: list[torch.Tensor] | None = None
         self._ios = ios
-        self._shape = shape
-        self._batch: list[tuple[str, int, int]] = []
         self._reads = False
         self._prepare = ios.prepare_batch_tensors
         ios.prepare_batch_tensors = self._prepare_batch_tensors
         cache.extend_read_and_write_indices = self._extend
-        if shape is not None:
-            self._plans: list[Plan] = []
-            self._get_model_kwargs = ios.get_model_kwargs
-            ios.get_model_kwargs = self._get_planned_kwargs
 
     def _extend(
         self,
@@ -149,51 +144,20 @@ class ReadIndices:
         write_index: list[list[int]],
     ) -> None:
         """Replaces the method of the cache: lists the writes, and records the reads for later."""
-        for allocator, indices in zip(
-            self._cache.cache_allocators.values(), write_index, strict=True
-        ):
+        for allocator, indices in zip(self.allocators, write_index, strict=True):
             indices.extend(allocator.get_write_indices(request_id, past, queries))
         self._reads = read_index is not None
-        self._batch.append((request_id, past, queries))
+        self.batch.append((request_id, past, queries))
 
     def _prepare_batch_tensors(self, *arguments: Any, **keywords: Any) -> None:
-        self._batch, self._reads = [], False
+        self.batch, self.indices, self._reads = [], None, False
         self._prepare(*arguments, **keywords)
-        allocators = [*self._cache.cache_allocators.values()]
-        device = self._ios.device
-        indices = read_indices(allocators, self._batch, device) if self._reads else None
-        if self._shape is not None:
-            self._plans = plans(allocators, self._batch, indices, self._shape)
-        elif indices is not None:
-            for place, index in enumerate(indices):
-                self._ios.read_index_storage[place, : len(index)] = index
-                self._ios.true_read_sizes[place] = len(index)
-
-    def _get_planned_kwargs(self, *arguments: Any, **keywords: Any) -> Any:
-        kwargs = self._get_model_kwargs(*arguments, **keywords)
-        kwargs[PLANS] = self._plans
-        return kwargs
-
-
-def plans(
-    allocators: Sequence[Any],
-    batch: Sequence[tuple[str, int, int]],
-    indices: Sequence[torch.Tensor] | None,
-    shape: Shape,
-) -> list[Plan]:
-    """The plan of each allocator. batch: as of `read_indices`, whose result is `indices`; None: no
-    sequence has tokens in the cache.
-    """
-    queries = [count for _, _, count in batch]
-    return [
-        make_plan(
-            queries,
-            [allocator.get_seqlen_k(past, count) for _, past, count in batch],
-            None if indices is None else indices[place],
-            shape,
-        )
-        for place, allocator in enumerate(allocators)
-    ]
+        if not self._reads:
+            return
+        self.indices = read_indices(self.allocators, self.batch, self._ios.device)
+        for place, indices in enumerate(self.indices):
+            self._ios.read_index_storage[place, : len(indices)] = indices
+            self._ios.true_read_sizes[place] = len(indices)
 
 
 def read_indices(
@@ -201,8 +165,7 @@ def read_indices(
 ) -> list[torch.Tensor]:
     """The places in the cache that a step reads, request after request, int64; of each allocator.
 
-    batch: for each request its id, the number of its tokens in the cache, and of those in the step.
-    All tables are copied to the device at once: each copy waits for it.
+    batch: as of `ReadIndices`. All tables are copied to the device at once: each copy waits for it.
     """
     tables = [(allocator, *_table(allocator, batch)) for allocator in allocators]
     lists = [part for _, *parts in tables for part in parts]

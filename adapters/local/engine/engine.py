@@ -32,6 +32,7 @@ from adapters.local.engine.cache import (
 from adapters.local.engine.chunks import ChunkSize, measure_steps
 from adapters.local.engine.decode_graphs import DecodeGraphs, capture_on, wanted
 from adapters.local.engine.forced import append_after_update
+from adapters.local.engine.plans import PlannedSteps
 from adapters.local.engine.prefix_cache import evict_as_needed, share_prefixes
 from adapters.local.engine.recovery import end_batch, fail_in_step
 from adapters.local.engine.step_threads import StepThreads
@@ -98,12 +99,11 @@ class Engine:
         processor.model_runner._sample = self._step
         compute_on_one_stream(processor)
         keep_tokens_on_host(processor.inputs_and_outputs)
-        with_graphs = wanted(options.decode_graphs, model)
-        # Graphs pad their steps, of which a plan knows nothing.
-        shape = None if with_graphs else planned_shape(model)
-        ReadIndices(processor.cache, processor.inputs_and_outputs, shape)
-        if with_graphs:
+        reads = ReadIndices(processor.cache, processor.inputs_and_outputs)
+        if wanted(options.decode_graphs, model):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
+        elif shape := planned_shape(model):
+            PlannedSteps(processor.inputs_and_outputs, reads, shape)
         share_prefixes(processor.cache, self._cache_salt, self._set_cached_tokens)
         evict_as_needed(processor.cache)
         append_after_update(processor, self._step.take_runs)

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 from transformers.modeling_utils import AttentionInterface
 
 from adapters.local.model import cpu_attention
@@ -82,9 +83,8 @@ def paged_attention(
     if cache is None:
         raise ValueError(f"{NAME} needs the paged cache of continuous batching")
     if kwargs.get(PLANS) is not None:
-        return _planned(
-            module, query, key, value, scaling, sliding_window, cache, kwargs
-        ).unsqueeze(0), None
+        out = _planned(module, query, key, value, scaling, cache, kwargs)
+        return out.unsqueeze(0), None
     key, value = cache.update(key, value, module.layer_idx, kwargs)
     batch = Batch(
         query.squeeze(0).transpose(0, 1),
@@ -106,20 +106,25 @@ def _planned(
     key: Tensor,
     value: Tensor,
     scaling: float,
-    window: int | None,
     cache: Any,
     kwargs: dict[str, Any],
 ) -> Tensor:
-    """The same as `paged_attention`, [queries, heads, width], by the plans of the step."""
-    query, key, value = (states.squeeze(0).transpose(0, 1) for states in (query, key, value))
+    """The same as `paged_attention`, [queries, heads, width], by the plans of the step. Queries
+    after those of the plan are padding, which gets zeros.
+    """
     layer = module.layer_idx
     allocator = cache.layer_to_allocator[layer]
     plan: Plan = kwargs[PLANS][allocator.index]
+    padding = query.shape[2] - plan.queries
+    query, key, value = (
+        states.squeeze(0).transpose(0, 1)[: plan.queries] for states in (query, key, value)
+    )
     # Without places to read, the cache only writes.
     allocator.update(key, value, layer, query.new_empty(0), kwargs["write_index"][allocator.index])
     if plan.from_cache:
         key, value = allocator._kv_token_views[layer]
-    return with_sinks(*cpu_attention.attend(plan, query, key, value, scaling, window), module.sinks)
+    out = with_sinks(*cpu_attention.attend(plan, query, key, value, scaling), module.sinks)
+    return functional.pad(out, (0, 0, 0, 0, 0, padding)) if padding else out
 
 
 def attend(batch: Batch, sinks: Tensor) -> Tensor:
@@ -157,8 +162,9 @@ def _on_cpu(batch: Batch) -> Result:
     """The same as `_on_cuda`, for a CPU."""
     query, key = batch.query, batch.key
     shape = Shape(query.shape[1], key[0].numel(), query.dtype)
-    plan = make_plan(batch.ends_q.diff().tolist(), batch.ends_k.diff().tolist(), None, shape)
-    return cpu_attention.attend(plan, query, key, batch.value, batch.scaling, batch.window)
+    queries, keys = (ends.diff().tolist() for ends in (batch.ends_q, batch.ends_k))
+    plan = make_plan(queries, keys, None, shape, batch.window)
+    return cpu_attention.attend(plan, query, key, batch.value, batch.scaling)
 
 
 def plain(batch: Batch, sinks: Tensor) -> Tensor:

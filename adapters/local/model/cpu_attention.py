@@ -1,8 +1,8 @@
 """The attention of a step on a CPU, which reads keys and values from the paged cache.
 
 All layers of a kind read the same places for the same sequences, so that one plan serves them all.
-Sequences in decode are computed together, padded to equal lengths, and copied from the cache only
-once: with 16 of them the copies take a fifth of a step.
+Sequences with few queries are computed together, padded to equal numbers of queries and of keys. A
+sequence has several queries in decode if tokens were forced.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,10 @@ Rows = slice | Tensor
 """Rows of a tensor: a range of them, or their places."""
 
 Span = tuple[int, int]
-"""The first key of a sequence, and the end of its keys."""
+"""The first row of a sequence, and the end of its rows."""
+
+_QUERIES = (1, 2, 5, products.LEAST_QUERIES)
+"""The numbers of queries at which groups begin, and the least number of a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +35,20 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Decoding:
-    """Sequences with one query each that one call computes, padded to equally many keys.
+class Group:
+    """Sequences with few queries each that one call computes, padded to equally many.
 
-    queries, keys: their rows, those of the keys sequence after sequence. hidden: [sequences, keys],
-    -inf for padding, else 0; None without padding. by_products: whether `products` computes them.
+    queries, keys: their rows, sequence after sequence. hidden: [sequences, queries, keys], -inf for
+    keys that a query does not attend to, padding for example, else 0; None if there are none. kept:
+    the places of queries that are not padding; None for all. by_products: whether `products`
+    computes them.
     """
 
+    sequences: int
     queries: Rows
     keys: Rows
     hidden: Tensor | None
+    kept: Tensor | None
     by_products: bool
 
 
@@ -55,112 +62,180 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All sequences of a step. from_cache: whether the rows of keys are those of the cache; else
-    they are those of the step, which then has all keys of its sequences."""
+    """All sequences of a step.
 
-    decoding: tuple[Decoding, ...]
+    queries: the number of all their queries. from_cache: whether the rows of keys are those of the
+    cache; else they are those of the step, which then has all keys of its sequences. window: the
+    number of keys that a query attends to, itself included; None for all.
+    """
+
+    groups: tuple[Group, ...]
     prompts: tuple[Prompt, ...]
+    queries: int
     from_cache: bool
+    window: int | None
 
 
 def make_plan(
-    queries: Sequence[int], keys: Sequence[int], index: Tensor | None, shape: Shape
+    queries: Sequence[int],
+    keys: Sequence[int],
+    index: Tensor | None,
+    shape: Shape,
+    window: int | None,
 ) -> Plan:
     """The plan for sequences with so many queries and keys.
 
     index: the rows of all keys in the cache, int64, sequence after sequence. None: the keys are
-    rows one after another.
+    rows one after another. window: as of `Plan`; a sequence then has at most window - 1 keys before
+    its queries.
     """
     rows, spans = ([*pairwise(accumulate(counts, initial=0))] for counts in (queries, keys))
-    single = [place for place, count in enumerate(queries) if count == 1]
-    decoding = []
-    for group, by_products in _groups([keys[place] for place in single], shape):
-        members = [single[member] for member in group]
-        starts = [rows[place][0] for place in members]
-        decoding.append(
-            _decoding(starts, [spans[place] for place in members], index, shape.dtype, by_products)
+    groups = tuple(
+        _group(
+            [rows[place] for place in places],
+            [spans[place] for place in places],
+            index,
+            shape.dtype,
+            window,
+            by_products,
         )
-    prompts = [
+        for places, by_products in _together(queries, keys, shape)
+    )
+    prompts = tuple(
         Prompt(slice(*rows[place]), _of_sequences(index, *spans[place]))
         for place, count in enumerate(queries)
-        if count != 1
-    ]
-    return Plan(tuple(decoding), tuple(prompts), index is not None)
+        if count >= products.LEAST_QUERIES
+    )
+    return Plan(groups, prompts, sum(queries), index is not None, window)
 
 
-def _groups(counts: Sequence[int], shape: Shape) -> Iterator[tuple[list[int], bool]]:
-    """Sequences with one query and so many keys each: the places of a group, in their order, and
-    whether `products` computes it.
+def _together(
+    queries: Sequence[int], keys: Sequence[int], shape: Shape
+) -> Iterator[tuple[list[int], bool]]:
+    """The places of sequences that are a group, in their order, and whether `products` computes it.
+
+    Padding makes the queries of a sequence four times as many at most.
     """
-    if not products.are_faster(shape.dtype):
-        for group in flash.decoding_groups(counts, shape.heads, shape.features):
-            yield sorted(group), False
-        return
-    for group in products.decoding_groups(counts):
-        yield sorted(group), len(group) > 1 or counts[group[0]] > products.FEW
+    by_products = products.are_faster(shape.dtype)
+    for fewest, end in pairwise(_QUERIES):
+        members = [place for place, count in enumerate(queries) if fewest <= count < end]
+        counts = [keys[place] for place in members]
+        if by_products:
+            groups = products.groups(counts)
+        else:
+            groups = flash.groups(counts, shape.heads * (end - 1), shape.features)
+        for group in groups:
+            small = len(group) == 1 and counts[group[0]] <= products.FEW
+            yield sorted(members[place] for place in group), by_products and not small
 
 
-def _decoding(
-    starts: list[int],
-    spans: list[Span],
+def _group(
+    rows: Sequence[Span],
+    spans: Sequence[Span],
     index: Tensor | None,
     dtype: torch.dtype,
+    window: int | None,
     by_products: bool,
-) -> Decoding:
-    """starts: the rows of the queries. spans: of their keys in `index`."""
-    in_order = starts[-1] - starts[0] == len(starts) - 1
-    queries = slice(starts[0], starts[-1] + 1) if in_order else torch.tensor(starts)
-    counts = [end - start for start, end in spans]
-    width = products.padded_length(counts) if by_products else max(counts)
-    if min(counts) == width and all(one[1] == other[0] for one, other in pairwise(spans)):
+) -> Group:
+    """rows: of the queries of each sequence. spans: of their keys in `index`."""
+    numbers, counts = ([end - start for start, end in each] for each in (rows, spans))
+    sequences, most, width = len(rows), max(numbers), max(counts)
+    if by_products:
+        most = next(end - 1 for end in _QUERIES if end > most)
+        sequences, width = products.padded_shape(sequences, most, width)
+    queries: Rows = slice(rows[0][0], rows[-1][1])
+    kept = None
+    if min(numbers) < most or sequences > len(rows):
+        queries, own = _padded(rows, sequences, most)
+        own[len(rows) :] = False
+        kept = own.flatten().nonzero().squeeze(1)
+    elif not _adjoin(rows):
+        queries, _ = _padded(rows, sequences, most)
+    if min(counts) == width and sequences == len(rows) and _adjoin(spans):
         keys = _of_sequences(index, spans[0][0], spans[-1][1])
-        return Decoding(queries, keys, None, by_products)
-    firsts, ends = torch.tensor(spans).unsqueeze(2).unbind(1)
-    places = firsts + torch.arange(width)
+    else:
+        places, _ = _padded(spans, sequences, width)
+        keys = places if index is None else index.index_select(0, places)
     hidden = None
-    if min(counts) < width:
-        hidden = torch.zeros(places.shape, dtype=dtype).masked_fill_(places >= ends, -torch.inf)
-        # Padding is the sequence's own last key, so that no other sequence can affect it.
-        places = torch.minimum(places, ends - 1)
-    places = places.flatten()
-    keys = places if index is None else index.index_select(0, places)
-    return Decoding(queries, keys, hidden, by_products)
+    if most > 1 or min(counts) < width:
+        visible = _visible(numbers, counts, sequences, most, width, window)
+        hidden = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
+    return Group(sequences, queries, keys, hidden, kept, by_products)
+
+
+def _padded(spans: Sequence[Span], sequences: int, width: int) -> tuple[Tensor, Tensor]:
+    """The rows of `spans`, each padded to `width`, one after another; and [sequences, width],
+    whether a row is no padding of its span.
+
+    Padding is the last row, so that no other sequence can affect it. The last span is repeated, so
+    that there are `sequences`.
+    """
+    padding = [spans[-1]] * (sequences - len(spans))
+    starts, ends = torch.tensor([*spans, *padding]).unsqueeze(2).unbind(1)
+    places = starts + torch.arange(width)
+    return torch.minimum(places, ends - 1).flatten(), places < ends
+
+
+def _visible(
+    queries: Sequence[int],
+    keys: Sequence[int],
+    sequences: int,
+    most: int,
+    width: int,
+    window: int | None,
+) -> Tensor:
+    """[sequences, most, width]: whether a query attends to a key. A query that is padding attends
+    to the same keys as the last one.
+    """
+    padding = sequences - len(queries)
+    own = torch.tensor([*queries, *[queries[-1]] * padding]).unsqueeze(1)
+    count = torch.tensor([*keys, *[keys[-1]] * padding]).unsqueeze(1)
+    last = (count - own + torch.minimum(torch.arange(most), own - 1)).unsqueeze(2)
+    places = torch.arange(width)
+    visible = places <= last
+    return visible if window is None else visible & (places > last - window)
+
+
+def _adjoin(spans: Sequence[Span]) -> bool:
+    return all(one[1] == other[0] for one, other in pairwise(spans))
 
 
 def _of_sequences(index: Tensor | None, start: int, end: int) -> Rows:
     return slice(start, end) if index is None else index[start:end]
 
 
-def attend(
-    plan: Plan, query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None
-) -> Result:
-    """The results of all queries, [queries, heads, width].
-
-    key, value: [rows, key heads, width]. window: of the layer, None if it has none; the plan then
-    has only the keys inside of it.
-    """
-    if len(plan.decoding) == 1 and not plan.prompts:
-        return _decode(plan.decoding[0], query, key, value, scaling)
+def attend(plan: Plan, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Result:
+    """The results of all queries, [queries, heads, width]. key, value: [rows, key heads, width]."""
+    if len(plan.groups) == 1 and isinstance(plan.groups[0].queries, slice) and not plan.prompts:
+        return _few(plan.groups[0], query, key, value, scaling)
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
-    for one in plan.decoding:
-        rows = one.queries
-        out[rows], lse[:, rows] = _decode(one, query[rows], key, value, scaling)
+    for group in plan.groups:
+        rows = group.queries
+        result, result_lse = _few(group, _select(query, rows), key, value, scaling)
+        if group.kept is not None and isinstance(rows, Tensor):
+            rows, result, result_lse = (
+                rows[group.kept],
+                result[group.kept],
+                result_lse[:, group.kept],
+            )
+        out[rows], lse[:, rows] = result, result_lse
     for prompt in plan.prompts:
         first = prompt.queries.start
         states = (query[prompt.queries], _select(key, prompt.keys), _select(value, prompt.keys))
-        for begin, end, part, part_lse in _prompt(*states, scaling, window):
+        for begin, end, part, part_lse in _prompt(*states, scaling, plan.window):
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
     return out, lse
 
 
-def _decode(one: Decoding, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Result:
-    keys, values = (
-        _select(states, one.keys).view(len(query), -1, *states.shape[1:]) for states in (key, value)
+def _few(group: Group, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Result:
+    queries, keys, values = (
+        states.view(group.sequences, -1, *states.shape[1:])
+        for states in (query, _select(key, group.keys), _select(value, group.keys))
     )
-    kernel = products.one_query if one.by_products else flash.one_query
-    return kernel(query, keys, values, scaling, one.hidden)
+    kernel = products.few if group.by_products else flash.few
+    return kernel(queries, keys, values, scaling, group.hidden)
 
 
 def _prompt(
@@ -168,7 +243,7 @@ def _prompt(
 ) -> Iterator[Part]:
     if window is not None:
         yield from flash.windows(query, key, value, scaling, window)
-    elif len(query) >= products.LEAST_QUERIES and products.are_faster(query.dtype):
+    elif products.are_faster(query.dtype):
         yield from products.full(query, key, value, scaling)
     else:
         yield 0, len(query), *flash.full(query, key, value, scaling)

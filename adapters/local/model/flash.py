@@ -25,51 +25,50 @@ _MOST_COPIED = 1 << 20
 _LEAST_CALLS = 3
 
 
-def decoding_groups(counts: Sequence[int], heads: int, features: int) -> list[list[int]]:
-    """All sequences with one query each, by their places, in groups for `one_query`.
+def groups(counts: Sequence[int], heads: int, features: int) -> list[list[int]]:
+    """Sequences with few queries each, by their places, in groups for `few`.
 
-    counts: their numbers of keys. heads: of a query. features: the numbers in a key. Sequences with
-    equally many keys are a group. A call takes 60 us, however few keys it has: to pad the keys of
-    several short sequences to the longest takes less time than a call for each, if heads and keys
-    are few.
+    counts: their numbers of keys. heads: of all queries of a sequence. features: the numbers in a
+    key. Sequences with equally many keys are a group. A call takes 60 us, however few keys it has:
+    to pad the keys of several short sequences to the longest takes less time than a call for each,
+    if heads and keys are few.
     """
     order = sorted(range(len(counts)), key=lambda place: counts[place])
     if len({*counts}) < _LEAST_CALLS:
         return _alike(order, counts)
-    groups: list[list[int]] = [[]]
+    padded: list[list[int]] = [[]]
     for place in order:
         if counts[place] * heads > _MOST_SCORES:
             break
-        if (len(groups[-1]) + 1) * counts[place] * features > _MOST_COPIED:
-            groups.append([])
-        groups[-1].append(place)
-    groups = [group for group in groups if len(group) >= _LEAST_CALLS]
-    padded = {place for group in groups for place in group}
-    return groups + _alike((place for place in order if place not in padded), counts)
+        if (len(padded[-1]) + 1) * counts[place] * features > _MOST_COPIED:
+            padded.append([])
+        padded[-1].append(place)
+    padded = [group for group in padded if len(group) >= _LEAST_CALLS]
+    done = {place for group in padded for place in group}
+    return padded + _alike((place for place in order if place not in done), counts)
 
 
 def _alike(order: Iterable[int], counts: Sequence[int]) -> list[list[int]]:
     return [[*group] for _, group in groupby(order, lambda place: counts[place])]
 
 
-def one_query(
-    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None = None
+def few(
+    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None
 ) -> Result:
-    """Attention of sequences with one query each.
+    """Attention of sequences with few queries each: the results of all queries.
 
-    query: [sequences, heads, width]. keys, values: [sequences, keys, key heads, width]. hidden:
-    [sequences, keys], -inf for keys that are padding, else 0; None without padding.
+    query: [sequences, queries, heads, width]. keys, values: [sequences, keys, key heads, width].
+    hidden: [sequences, queries, keys], -inf for keys that a query does not attend to, else 0; None
+    if it attends to all.
     """
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query.unsqueeze(2),
-        keys.transpose(1, 2),
-        values.transpose(1, 2),
+        *(states.transpose(1, 2) for states in (query, keys, values)),
         0.0,
         False,
-        attn_mask=None if hidden is None else hidden[:, None, None],
+        attn_mask=None if hidden is None else hidden.unsqueeze(1),
         scale=scaling,
     )
-    return out.squeeze(2), lse.squeeze(2).t()
+    return out.transpose(1, 2).flatten(0, 1), lse.transpose(0, 1).flatten(1)
 
 
 def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Result:

@@ -20,10 +20,10 @@ from torch import Tensor
 from adapters.local.model.flash import Part, Result
 
 LEAST_QUERIES = 16
-"""The minimum of queries of a sequence for `full`; with fewer ones the flash kernel is faster."""
+"""The minimum of queries of a sequence for `full`. Sequences with fewer ones are for `few`."""
 
 FEW = 128
-"""The most keys of a sequence that the flash kernel decodes faster, if it is the only one."""
+"""The most keys of a sequence that the flash kernel computes faster, if it is the only one."""
 
 _ROWS = 1024
 _KEYS = 512
@@ -68,64 +68,70 @@ def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Iterator[
         yield begin, end, *_normalised(*block.weighted(), groups)
 
 
-def decoding_groups(counts: Sequence[int]) -> list[list[int]]:
-    """All sequences with one query each, by their places, in groups for `one_query`.
+def groups(counts: Sequence[int]) -> list[list[int]]:
+    """Sequences with few queries each, by their places, in groups for `few`.
 
     counts: their numbers of keys. A group pads the keys of its sequences, which takes less time
     than products for each of them, unless it is large or has much padding.
     """
-    groups: list[list[int]] = []
+    found: list[list[int]] = []
     width = 0
     for place in sorted(range(len(counts)), key=lambda place: -counts[place]):
-        fits = groups and (len(groups[-1]) + 1) * width <= _GROUP
+        fits = found and (len(found[-1]) + 1) * width <= _GROUP
         if fits and (width <= _SHORT or 2 * counts[place] >= width):
-            groups[-1].append(place)
+            found[-1].append(place)
         else:
-            groups.append([place])
+            found.append([place])
             width = counts[place]
-    return groups
+    return found
 
 
-def padded_length(counts: Sequence[int]) -> int:
-    """The length that sequences with so many keys are padded to. It seldom changes from step to
-    step.
+def padded_shape(sequences: int, queries: int, keys: int) -> tuple[int, int]:
+    """The numbers of sequences and of keys that a group is padded to. They seldom change from step
+    to step.
 
-    oneDNN compiles a product for each length, which takes longer than to copy the keys of a
-    sequence, unless it is long.
+    oneDNN compiles a product for each shape, which takes longer than to compute a few sequences
+    more, or to copy the keys of a sequence, unless they are many.
     """
-    longest = max(counts)
-    return longest if len(counts) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
+    padded = keys if sequences == 1 and keys > _LONG else -(-keys // _STEP) * _STEP
+    return 1 << (sequences - 1).bit_length() if queries > 1 else sequences, padded
 
 
-def one_query(
-    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None = None
+def few(
+    query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None
 ) -> Result:
-    """Attention of sequences with one query each: as `flash.one_query`.
+    """Attention of sequences with few queries each: as `flash.few`.
 
     A matrix product with few rows takes as long as reading the keys, so that one product has all
     key heads: the rows of a head are zero for other key heads.
     """
-    count, heads, width = query.shape
+    count, queries, heads, width = query.shape
     key_heads = keys.shape[2]
+    by_head = (count, queries, key_heads, heads // key_heads, key_heads, width)
     keys, values = keys.flatten(2).transpose(1, 2), values.flatten(2)
-    rows = query.new_zeros(count, key_heads, heads // key_heads, key_heads, width)
-    _own(rows).copy_((query * scaling).view(count, key_heads, -1, width).permute(0, 2, 3, 1))
-    rows = rows.view(count, heads, -1)
-    mask = 0 if hidden is None else hidden.unsqueeze(1)
-    reference = (torch.bmm(rows, keys) + mask).amax(2, keepdim=True)
+    rows = query.new_zeros(by_head)
+    _own(rows).copy_((query * scaling).view(count, queries, key_heads, -1, width))
+    rows = rows.view(count, queries * heads, -1)
+    if hidden is None:
+        reference = torch.bmm(rows, keys).amax(2, keepdim=True)
+        shift = -reference
+    else:
+        mask = hidden if queries == 1 else hidden.repeat_interleave(heads, 1)
+        reference = torch.baddbmm(mask, rows, keys).amax(2, keepdim=True)
+        shift = mask - reference
     # The product contains the subtraction: differences of large scores are not rounded.
-    weights = torch.baddbmm(mask - reference, rows, keys).exp_()
+    weights = torch.baddbmm(shift, rows, keys).exp_()
     total = weights.sum(2, dtype=torch.float32)
-    sums = torch.bmm(weights, values).view(count, key_heads, -1, key_heads, width)
-    out = _own(sums).permute(0, 3, 1, 2).reshape(query.shape) / total.unsqueeze(2)
-    return out.to(query.dtype), (reference.squeeze(2) + total.log()).t()
+    sums = _own(torch.bmm(weights, values).view(by_head)).reshape(-1, heads, width)
+    out = (sums / total.view(-1, heads, 1)).to(query.dtype)
+    return out, (reference.squeeze(2) + total.log()).view(-1, heads).t()
 
 
 def _own(states: Tensor) -> Tensor:
-    """Of [queries, key heads, heads of each, key heads, width] the own key head of each head: a
-    view, [queries, heads of each, width, key heads].
+    """Of [sequences, queries, key heads, heads of each, key heads, width] the own key head of each
+    head: a view, [sequences, queries, key heads, heads of each, width].
     """
-    return states.diagonal(dim1=1, dim2=3)
+    return states.diagonal(dim1=2, dim2=4).movedim(-1, 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,4 @@
-import functools
 import random
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,8 +20,6 @@ from adapters.local.engine.cache import (
     read_indices,
     sharing_allocators,
 )
-from adapters.local.model.attention import PLANS
-from adapters.local.model.cpu_attention import Plan
 from tests.adapters.local.conftest import started
 from tests.adapters.sampling import sample
 
@@ -89,38 +85,6 @@ def test_read_indices_are_those_that_the_allocators_list(page: int) -> None:
     found = read_indices(allocators, batch, torch.device("cpu"))
     assert [one.dtype for one in found] == [torch.int64] * 2
     assert [one.tolist() for one in found] == expected
-
-
-def keys_read(plan: Plan) -> list[int]:
-    """The numbers of keys of the parts."""
-    rows = [one.keys for one in plan.decoding] + [one.keys for one in plan.prompts]
-    return [len(one) if isinstance(one, torch.Tensor) else one.stop - one.start for one in rows]
-
-
-@pytest.mark.parametrize("attention", ["", "eager"])
-async def test_steps_on_a_cpu_have_a_plan_for_each_kind_of_layers(
-    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch, attention: str
-) -> None:
-    async with started(small_config, attention=attention) as backend:
-        engine: Any = backend._engine
-        model = engine._manager.model
-        steps: list[list[Plan] | None] = []
-
-        def noted(forward: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-            steps.append(keywords.get(PLANS))
-            return forward(*arguments, **keywords)
-
-        monkeypatch.setattr(model, "forward", functools.partial(noted, model.forward))
-        prompt = tuple(range(60))
-        assert await sample(backend, GenerationRequest("r", prompt, 2, frozenset()))
-    if attention == "eager":
-        assert steps[:2] == [None, None]
-        return
-    prefill, decode = (plans for plans in steps[:2] if plans is not None)
-    assert not any(plan.from_cache for plan in prefill)
-    assert all(plan.from_cache for plan in decode)
-    assert [*map(keys_read, prefill)] == [[60], [60]]
-    assert [*map(keys_read, decode)] == [[61], [61]]
 
 
 def test_tokens_stay_on_the_host() -> None:

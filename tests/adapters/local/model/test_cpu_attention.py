@@ -8,7 +8,7 @@ from torch import Tensor
 
 from adapters.local.model import cpu_attention, flash, products
 from adapters.local.model.attention import plain, with_sinks
-from adapters.local.model.cpu_attention import Decoding, Plan, Prompt, Shape, make_plan
+from adapters.local.model.cpu_attention import Group, Plan, Prompt, Shape, make_plan
 from tests.adapters.local.model.batches import SCALING, batch_of
 
 SHAPE = Shape(4, 16, torch.float32)
@@ -30,7 +30,7 @@ def faster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 @given(
     sequences=st.lists(
-        st.tuples(st.sampled_from([1, 1, 1, 2, 17, 130]), st.integers(0, 300)),
+        st.tuples(st.sampled_from([1, 1, 1, 2, 3, 4, 9, 17, 130]), st.integers(0, 300)),
         min_size=1,
         max_size=8,
     ),
@@ -59,23 +59,23 @@ def test_all_sequences_of_a_step_follow_the_definition(
         )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "are_faster", lambda dtype: products_are_faster)
-        plan = make_plan(queries, keys, index, SHAPE)
+        plan = make_plan(queries, keys, index, SHAPE, window)
         assert plan.from_cache == in_cache
-        out, lse = cpu_attention.attend(plan, query, key, value, SCALING, window)
+        out, lse = cpu_attention.attend(plan, query, key, value, SCALING)
     assert out.shape == query.shape
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_neighbours_of_one_length_are_read_as_they_stand(faster: bool) -> None:
     length = 192
-    plan = make_plan([1, 1, 1], [length] * 3, None, SHAPE)
-    every = Decoding(slice(0, 3), slice(0, 3 * length), None, faster)
-    assert plan == Plan((every,), (), False)
+    plan = make_plan([1, 1, 1], [length] * 3, None, SHAPE, None)
+    every = Group(3, slice(0, 3), slice(0, 3 * length), None, None, faster)
+    assert plan == Plan((every,), (), 3, False, None)
 
 
 def test_a_sequence_in_the_cache_needs_no_places_of_its_own(faster: bool) -> None:
     index = torch.arange(500, 756)
-    (one,) = make_plan([1], [256], index, SHAPE).decoding
+    (one,) = make_plan([1], [256], index, SHAPE, None).groups
     assert isinstance(one.keys, Tensor)
     assert one.keys.data_ptr() == index.data_ptr()
     assert one.hidden is None
@@ -84,25 +84,71 @@ def test_a_sequence_in_the_cache_needs_no_places_of_its_own(faster: bool) -> Non
 
 def test_padding_repeats_the_last_key_of_its_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "are_faster", lambda dtype: True)
-    monkeypatch.setattr(products, "padded_length", lambda counts: 4)
-    (one,) = make_plan([1, 1], [2, 3], torch.tensor([7, 9, 20, 21, 23]), SHAPE).decoding
+    monkeypatch.setattr(products, "padded_shape", lambda *_: (2, 4))
+    (one,) = make_plan([1, 1], [2, 3], torch.tensor([7, 9, 20, 21, 23]), SHAPE, None).groups
     assert as_list(one.keys) == [7, 9, 9, 9, 20, 21, 23, 23]
     assert one.hidden is not None
     hidden = -torch.inf
-    assert one.hidden.tolist() == [[0, 0, hidden, hidden], [0, 0, 0, hidden]]
+    assert one.hidden.tolist() == [[[0, 0, hidden, hidden]], [[0, 0, 0, hidden]]]
     assert as_list(one.queries) == slice(0, 2)
 
 
 def test_groups_name_the_rows_of_their_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between them are the queries of prompts, and of other groups."""
     monkeypatch.setattr(products, "are_faster", lambda dtype: False)
-    plan = make_plan([1, 3, 1, 1, 1], [600, 3, 700, 600, 700], None, SHAPE)
-    assert [as_list(one.queries) for one in plan.decoding] == [[0, 5], [4, 6]]
-    assert [as_list(one.keys) for one in plan.decoding] == [
-        [*range(600), *range(1303, 1903)],
-        [*range(603, 1303), *range(1903, 2603)],
+    plan = make_plan([1, 30, 1, 1, 1], [600, 30, 700, 600, 700], None, SHAPE, None)
+    assert [as_list(one.queries) for one in plan.groups] == [[0, 32], [31, 33]]
+    assert [as_list(one.keys) for one in plan.groups] == [
+        [*range(600), *range(1330, 1930)],
+        [*range(630, 1330), *range(1930, 2630)],
     ]
-    assert plan.prompts == (Prompt(slice(1, 4), slice(600, 603)),)
+    assert plan.prompts == (Prompt(slice(1, 31), slice(600, 630)),)
+
+
+@pytest.mark.parametrize("window", [None, 2])
+def test_queries_that_are_padding_are_dropped(
+    monkeypatch: pytest.MonkeyPatch, window: int | None
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    monkeypatch.setattr(flash, "groups", lambda counts, *_: [[0, 1]] if counts else [])
+    (one,) = make_plan([3, 2], [3, 3], None, SHAPE, window).groups
+    assert as_list(one.queries) == [0, 1, 2, 3, 4, 4]
+    assert one.kept is not None
+    assert one.kept.tolist() == [0, 1, 2, 3, 4]
+    assert one.hidden is not None
+    if window is None:
+        assert (one.hidden == 0).tolist() == [
+            [[True, False, False], [True, True, False], [True, True, True]],
+            [[True, True, False], [True, True, True], [True, True, True]],
+        ]
+    else:
+        assert (one.hidden == 0).tolist() == [
+            [[True, False, False], [True, True, False], [False, True, True]],
+            [[True, True, False], [False, True, True], [False, True, True]],
+        ]
+
+
+def test_sequences_that_are_padding_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
+    monkeypatch.setattr(products, "padded_shape", lambda *_: (3, 2))
+    (one,) = make_plan([1, 1], [2, 1], None, SHAPE, None).groups
+    assert one.sequences == 3
+    assert as_list(one.queries) == [0, 1, 1]
+    assert as_list(one.keys) == [0, 1, 2, 2, 2, 2]
+    assert one.kept is not None
+    assert one.kept.tolist() == [0, 1]
+
+
+def test_few_queries_and_very_few_are_groups_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A single query is not padded to several."""
+    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
+    queries = [1, 2, 4, 5, 15, 16]
+    plan = make_plan(queries, [200] * 6, None, SHAPE, None)
+    assert [one.sequences for one in plan.groups] == [1, 2, 2]
+    assert [one.hidden.shape[1] for one in plan.groups if one.hidden is not None] == [1, 4, 15]
+    assert [one.queries for one in plan.prompts] == [slice(27, 43)]
 
 
 def test_a_short_sequence_alone_is_not_computed_by_products(
@@ -110,21 +156,21 @@ def test_a_short_sequence_alone_is_not_computed_by_products(
 ) -> None:
     monkeypatch.setattr(products, "are_faster", lambda dtype: True)
     kinds = [
-        [one.by_products for one in make_plan([1] * len(keys), keys, None, SHAPE).decoding]
+        [one.by_products for one in make_plan([1] * len(keys), keys, None, SHAPE, None).groups]
         for keys in ([128], [129], [128, 128], [3000, 3000, 100])
     ]
     assert kinds == [[False], [True], [True], [True, False]]
 
 
-@pytest.mark.parametrize(("queries", "by_products"), [(15, False), (16, True)])
-def test_products_compute_long_prompts_where_they_are_faster(
-    monkeypatch: pytest.MonkeyPatch, queries: int, by_products: bool
+@pytest.mark.parametrize("faster", [False, True])
+def test_products_compute_prompts_where_they_are_faster(
+    monkeypatch: pytest.MonkeyPatch, faster: bool
 ) -> None:
-    monkeypatch.setattr(products, "are_faster", lambda dtype: True)
-    monkeypatch.setattr(flash if by_products else products, "full", None)
-    plan = make_plan([queries], [queries], None, SHAPE)
-    query, states, sinks = noise(queries, 4, 8), noise(queries, 2, 8), torch.zeros(4)
-    found = cpu_attention.attend(plan, query, states, states, SCALING, None)
-    ends = torch.tensor([0, queries])
+    monkeypatch.setattr(products, "are_faster", lambda dtype: faster)
+    monkeypatch.setattr(flash if faster else products, "full", None)
+    plan = make_plan([16], [16], None, SHAPE, None)
+    query, states, sinks = noise(16, 4, 8), noise(16, 2, 8), torch.zeros(4)
+    found = cpu_attention.attend(plan, query, states, states, SCALING)
+    ends = torch.tensor([0, 16])
     expected = plain(batch_of(query, states, states, ends, ends), sinks)
     torch.testing.assert_close(with_sinks(*found, sinks), expected, atol=1e-5, rtol=1e-5)

@@ -15,23 +15,30 @@ def noise(*shape: int) -> Tensor:
 
 @given(count=st.integers(1, 5), keys=st.integers(1, 300), groups=st.integers(1, 3))
 def test_one_query_each_follows_the_definition(count: int, keys: int, groups: int) -> None:
-    query = noise(count, 2 * groups, 8)
+    query = noise(count, 1, 2 * groups, 8)
     key, value = noise(count, keys, 2, 8), noise(count, keys, 2, 8).flip(1)
     sinks = torch.zeros(2 * groups)
     ends = torch.arange(count + 1)
-    batch = batch_of(query, key.flatten(0, 1), value.flatten(0, 1), ends, ends * keys)
-    found = with_sinks(*flash.one_query(query, key, value, SCALING), sinks)
+    batch = batch_of(query[:, 0], key.flatten(0, 1), value.flatten(0, 1), ends, ends * keys)
+    found = with_sinks(*flash.few(query, key, value, SCALING, None), sinks)
     torch.testing.assert_close(found, plain(batch, sinks), atol=1e-5, rtol=1e-5)
 
 
 def test_hidden_keys_have_no_part() -> None:
-    query, key, value = noise(2, 4, 8), noise(2, 9, 2, 8), noise(2, 9, 2, 8).flip(1)
-    hidden = torch.zeros(2, 9)
-    hidden[0, 4:] = -torch.inf
-    out, lse = flash.one_query(query, key, value, SCALING, hidden)
-    first_out, first_lse = flash.one_query(query[:1], key[:1, :4], value[:1, :4], SCALING)
-    torch.testing.assert_close(out[:1], first_out)
-    torch.testing.assert_close(lse[:, :1], first_lse)
+    query, key, value = noise(2, 3, 4, 8), noise(2, 9, 2, 8), noise(2, 9, 2, 8).flip(1)
+    hidden = torch.zeros(2, 3, 9)
+    hidden[0, :, 4:] = -torch.inf
+    hidden[1, 1, :4] = -torch.inf
+    out, lse = flash.few(query, key, value, SCALING, hidden)
+    assert out.shape == (6, 4, 8)
+    assert lse.shape == (4, 6)
+    for rows, states in (
+        (slice(0, 3), (query[:1], key[:1, :4], value[:1, :4])),
+        (slice(4, 5), (query[1:, 1:2], key[1:, 4:], value[1:, 4:])),
+    ):
+        part, part_lse = flash.few(*states, SCALING, None)
+        torch.testing.assert_close(out[rows], part)
+        torch.testing.assert_close(lse[:, rows], part_lse)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +68,6 @@ def test_hidden_keys_have_no_part() -> None:
 def test_short_sequences_are_one_call_if_it_saves_several(
     counts: list[int], heads: int, groups: list[list[int]]
 ) -> None:
-    found = flash.decoding_groups(counts, heads, 256)
+    found = flash.groups(counts, heads, 256)
     assert found == groups
     assert sorted(place for group in found for place in group) == [*range(len(counts))]

@@ -131,45 +131,57 @@ def test_one_query_each_follows_the_definition(
     query *= torch.arange(1, count + 1).view(-1, 1, 1)
     sinks = cases[0]["sinks"]
     ends = torch.arange(count + 1)
-    by_sequence = (count, keys, key_heads, 8)
-    out, lse = products.one_query(query, key.view(by_sequence), value.view(by_sequence), SCALING)
+    each = (count, keys, key_heads, 8)
+    out, lse = products.few(query.unsqueeze(1), key.view(each), value.view(each), SCALING, None)
     expected = plain(batch_of(query, key, value, ends, ends * keys), sinks)
     torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_hidden_keys_have_no_part() -> None:
-    tensors = case(1, 8, 2, 2, 8)
-    query, key, value = (tensors[name].unsqueeze(0) for name in ("query", "key", "value"))
+    tensors = case(6, 12, 2, 2, 8)
+    query = tensors["query"].view(2, 3, 4, 8)
+    key, value = (tensors[name].view(2, 9, 2, 8) for name in ("key", "value"))
     key[0, 4] = 1000 * query[0, 0, :2]
-    hidden = torch.zeros(1, 9)
-    hidden[0, 4:] = -torch.inf
-    found = products.one_query(query[0], key, value, SCALING, hidden)
-    for one, other in zip(
-        found, products.one_query(query[0], key[:, :4], value[:, :4], SCALING), strict=True
+    hidden = torch.zeros(2, 3, 9)
+    hidden[0, :, 4:] = -torch.inf
+    hidden[1, 1, :4] = -torch.inf
+    out, lse = products.few(query, key, value, SCALING, hidden)
+    assert out.shape == (6, 4, 8)
+    assert lse.shape == (4, 6)
+    for rows, states in (
+        (slice(0, 3), (query[:1], key[:1, :4], value[:1, :4])),
+        (slice(4, 5), (query[1:, 1:2], key[1:, 4:], value[1:, 4:])),
     ):
-        torch.testing.assert_close(one, other)
+        part, part_lse = products.few(*states, SCALING, None)
+        torch.testing.assert_close(out[rows], part)
+        torch.testing.assert_close(lse[:, rows], part_lse)
 
 
 @pytest.mark.parametrize(
-    ("counts", "length"),
+    ("shape", "padded"),
     [
-        ([65], 128),
-        ([128], 128),
-        ([3, 129], 192),
-        ([4096], 4096),
-        ([4097], 4097),
-        ([4097, 4100], 4160),
+        ((1, 1, 65), (1, 128)),
+        ((3, 1, 128), (3, 128)),
+        ((5, 1, 129), (5, 192)),
+        ((13, 4, 192), (16, 192)),
+        ((3, 4, 4096), (4, 4096)),
+        ((9, 15, 100), (16, 128)),
+        ((1, 1, 4097), (1, 4097)),
+        ((1, 4, 4097), (1, 4097)),
+        ((2, 1, 4097), (2, 4160)),
     ],
 )
-def test_products_of_similar_lengths_have_one_shape(counts: list[int], length: int) -> None:
-    assert products.padded_length(counts) == length
+def test_products_of_similar_groups_have_one_shape(
+    shape: tuple[int, int, int], padded: tuple[int, int]
+) -> None:
+    assert products.padded_shape(*shape) == padded
 
 
 def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
     tensors = case(3, 24, 2, 2, 8)
     key, value = tensors["key"].view(3, 9, 2, 8), tensors["value"].view(3, 9, 2, 8)
     key[1] = value[1] = torch.nan
-    out, lse = products.one_query(tensors["query"], key, value, SCALING)
+    out, lse = products.few(tensors["query"].unsqueeze(1), key, value, SCALING, None)
     assert out[1].isnan().all()
     assert out[[0, 2]].isfinite().all()
     assert lse[:, [0, 2]].isfinite().all()
@@ -179,7 +191,8 @@ def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
 def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, error: float) -> None:
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
     sinks, query, key, value = (tensors[name] for name in ("sinks", "query", "key", "value"))
-    out, lse = products.one_query(query, key.unsqueeze(0), value.unsqueeze(0), SCALING)
+    each = (query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0))
+    out, lse = products.few(*each, SCALING, None)
     expected = by_definition(**tensors)
     torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
 
@@ -199,7 +212,7 @@ def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, erro
 def test_sequences_are_decoded_together_up_to_a_size_and_a_padding(
     counts: list[int], groups: list[list[int]]
 ) -> None:
-    assert products.decoding_groups(counts) == groups
+    assert products.groups(counts) == groups
 
 
 def test_only_bfloat16_can_be_faster() -> None:

@@ -1,0 +1,69 @@
+"""Steps on a CPU: a plan of their attention, and numbers of tokens that recur."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+from torch.nn import functional
+
+from adapters.local.engine.cache import ReadIndices, WindowPages
+from adapters.local.model.attention import PLANS
+from adapters.local.model.cpu_attention import Plan, Shape, make_plan
+
+_EXACT = 4
+_LEAST, _MOST = 8, 64
+
+
+class PlannedSteps:
+    """Adds the plans to the arguments of the model, and padding to the tokens.
+
+    oneDNN compiles a product for each number of tokens, and a step has five kinds of products. With
+    16 streams and forced tokens, steps would have a new number most of the time, and compiling took
+    a tenth of their time. The attention of padding is zero, and it has no logits.
+    """
+
+    def __init__(self, ios: Any, reads: ReadIndices, shape: Shape) -> None:
+        """ios: the inputs and outputs of transformers' batches."""
+        self._reads = reads
+        self._shape = shape
+        self._get_model_kwargs = ios.get_model_kwargs
+        ios.get_model_kwargs = self._get_planned_kwargs
+
+    def _get_planned_kwargs(self, *arguments: Any, **keywords: Any) -> Any:
+        kwargs = self._get_model_kwargs(*arguments, **keywords)
+        kwargs[PLANS] = plans(self._reads, self._shape)
+        for name in ("input_ids", "position_ids"):
+            kwargs[name] = _padded(kwargs[name])
+        return kwargs
+
+
+def plans(reads: ReadIndices, shape: Shape) -> list[Plan]:
+    """The plan of each allocator of the cache, for the step that `reads` has prepared."""
+    queries = [count for _, _, count in reads.batch]
+    indices: Sequence[Tensor | None] = reads.indices or [None] * len(reads.allocators)
+    return [
+        make_plan(
+            queries,
+            [allocator.get_seqlen_k(past, count) for _, past, count in reads.batch],
+            index,
+            shape,
+            allocator.window if isinstance(allocator, WindowPages) else None,
+        )
+        for allocator, index in zip(reads.allocators, indices, strict=True)
+    ]
+
+
+def padded_tokens(count: int) -> int:
+    """The number of tokens that a step of `count` tokens is padded to: an eighth more at most,
+    or 7 tokens.
+    """
+    if count <= _EXACT:
+        return count
+    size = min(max(_LEAST, 1 << (count - 1).bit_length() >> 4), _MOST)
+    return -(-count // size) * size
+
+
+def _padded(tokens: Tensor) -> Tensor:
+    """tokens: [1, tokens]."""
+    missing = padded_tokens(tokens.shape[1]) - tokens.shape[1]
+    return functional.pad(tokens, (0, missing)) if missing else tokens
