@@ -40,8 +40,8 @@ class Group:
 
     queries, keys: their rows, sequence after sequence. hidden: [sequences, queries, keys], -inf for
     keys that a query does not attend to, padding for example, else 0; None if there are none. kept:
-    the places of queries that are not padding; None for all. by_products: whether `products`
-    computes them.
+    the places of results that are not those of padding; None for all. outputs: the rows that they
+    are the results of. by_products: whether `products` computes them.
     """
 
     sequences: int
@@ -49,6 +49,7 @@ class Group:
     keys: Rows
     hidden: Tensor | None
     kept: Tensor | None
+    outputs: Rows
     by_products: bool
 
 
@@ -138,66 +139,69 @@ def _group(
     by_products: bool,
 ) -> Group:
     """rows: of the queries of each sequence. spans: of their keys in `index`."""
-    numbers, counts = ([end - start for start, end in each] for each in (rows, spans))
-    sequences, most, width = len(rows), max(numbers), max(counts)
+    count, most, width = len(rows), _longest(rows), _longest(spans)
     if by_products:
         most = next(end - 1 for end in _QUERIES if end > most)
-        sequences, width = products.padded_shape(sequences, most, width)
+        sequences, width = products.padded_shape(count, most, width)
+        # Padding is the last sequence again.
+        rows, spans = ([*each, *[each[-1]] * (sequences - count)] for each in (rows, spans))
     queries: Rows = slice(rows[0][0], rows[-1][1])
-    kept = None
-    if min(numbers) < most or sequences > len(rows):
-        queries, own = _padded(rows, sequences, most)
-        own[len(rows) :] = False
-        kept = own.flatten().nonzero().squeeze(1)
-    elif not _adjoin(rows):
-        queries, _ = _padded(rows, sequences, most)
-    if min(counts) == width and sequences == len(rows) and _adjoin(spans):
+    outputs, kept = queries, None
+    if not _are_padded(rows, most):
+        queries, own = _padded(rows, most)
+        own[count:] = False
+        outputs = queries
+        if not own.all():
+            kept = own.flatten().nonzero().squeeze(1)
+            outputs = queries[kept]
+    if _are_padded(spans, width):
         keys = _of_sequences(index, spans[0][0], spans[-1][1])
     else:
-        places, _ = _padded(spans, sequences, width)
+        places, _ = _padded(spans, width)
         keys = places if index is None else index.index_select(0, places)
     hidden = None
-    if most > 1 or min(counts) < width:
-        visible = _visible(numbers, counts, sequences, most, width, window)
+    if most > 1 or any(end - start < width for start, end in spans):
+        visible = _visible(rows, spans, most, width, window)
         hidden = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
-    return Group(sequences, queries, keys, hidden, kept, by_products)
+    return Group(len(rows), queries, keys, hidden, kept, outputs, by_products)
 
 
-def _padded(spans: Sequence[Span], sequences: int, width: int) -> tuple[Tensor, Tensor]:
-    """The rows of `spans`, each padded to `width`, one after another; and [sequences, width],
-    whether a row is no padding of its span.
+def _longest(spans: Sequence[Span]) -> int:
+    return max(end - start for start, end in spans)
 
-    Padding is the last row, so that no other sequence can affect it. The last span is repeated, so
-    that there are `sequences`.
+
+def _are_padded(spans: Sequence[Span], width: int) -> bool:
+    """Whether the spans stand one after another, and each has `width` rows."""
+    first = spans[0][0]
+    return [*spans] == [
+        (start, start + width) for start in range(first, first + width * len(spans), width)
+    ]
+
+
+def _padded(spans: Sequence[Span], width: int) -> tuple[Tensor, Tensor]:
+    """The rows of `spans`, each padded to `width`, one after another; and [spans, width], whether a
+    row is no padding.
+
+    Padding is the last row of a span, so that no other sequence can affect it.
     """
-    padding = [spans[-1]] * (sequences - len(spans))
-    starts, ends = torch.tensor([*spans, *padding]).unsqueeze(2).unbind(1)
+    starts, ends = torch.tensor(spans).unsqueeze(2).unbind(1)
     places = starts + torch.arange(width)
     return torch.minimum(places, ends - 1).flatten(), places < ends
 
 
 def _visible(
-    queries: Sequence[int],
-    keys: Sequence[int],
-    sequences: int,
-    most: int,
-    width: int,
-    window: int | None,
+    rows: Sequence[Span], spans: Sequence[Span], most: int, width: int, window: int | None
 ) -> Tensor:
     """[sequences, most, width]: whether a query attends to a key. A query that is padding attends
     to the same keys as the last one.
     """
-    padding = sequences - len(queries)
-    own = torch.tensor([*queries, *[queries[-1]] * padding]).unsqueeze(1)
-    count = torch.tensor([*keys, *[keys[-1]] * padding]).unsqueeze(1)
-    last = (count - own + torch.minimum(torch.arange(most), own - 1)).unsqueeze(2)
+    queries, keys = (
+        torch.tensor([end - start for start, end in each]).unsqueeze(1) for each in (rows, spans)
+    )
+    last = (keys - queries + torch.minimum(torch.arange(most), queries - 1)).unsqueeze(2)
     places = torch.arange(width)
     visible = places <= last
     return visible if window is None else visible & (places > last - window)
-
-
-def _adjoin(spans: Sequence[Span]) -> bool:
-    return all(one[1] == other[0] for one, other in pairwise(spans))
 
 
 def _of_sequences(index: Tensor | None, start: int, end: int) -> Rows:
@@ -211,19 +215,16 @@ def attend(plan: Plan, query: Tensor, key: Tensor, value: Tensor, scaling: float
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
     for group in plan.groups:
-        rows = group.queries
-        result, result_lse = _few(group, _select(query, rows), key, value, scaling)
-        if group.kept is not None and isinstance(rows, Tensor):
-            rows, result, result_lse = (
-                rows[group.kept],
-                result[group.kept],
-                result_lse[:, group.kept],
-            )
-        out[rows], lse[:, rows] = result, result_lse
+        states = _select(query, group.queries)
+        result, result_lse = _few(group, states, key, value, scaling)
+        if group.kept is not None:
+            result, result_lse = result[group.kept], result_lse[:, group.kept]
+        out[group.outputs], lse[:, group.outputs] = result, result_lse
     for prompt in plan.prompts:
         first = prompt.queries.start
-        states = (query[prompt.queries], _select(key, prompt.keys), _select(value, prompt.keys))
-        for begin, end, part, part_lse in _prompt(*states, scaling, plan.window):
+        keys, values = (_select(states, prompt.keys) for states in (key, value))
+        parts = _prompt(query[prompt.queries], keys, values, scaling, plan.window)
+        for begin, end, part, part_lse in parts:
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
     return out, lse

@@ -69,7 +69,7 @@ def test_all_sequences_of_a_step_follow_the_definition(
 def test_neighbours_of_one_length_are_read_as_they_stand(faster: bool) -> None:
     length = 192
     plan = make_plan([1, 1, 1], [length] * 3, None, SHAPE, None)
-    every = Group(3, slice(0, 3), slice(0, 3 * length), None, None, faster)
+    every = Group(3, slice(0, 3), slice(0, 3 * length), None, None, slice(0, 3), faster)
     assert plan == Plan((every,), (), 3, False, None)
 
 
@@ -102,6 +102,7 @@ def test_groups_name_the_rows_of_their_queries(monkeypatch: pytest.MonkeyPatch) 
         [*range(600), *range(1330, 1930)],
         [*range(630, 1330), *range(1930, 2630)],
     ]
+    assert [one.kept for one in plan.groups] == [None, None]
     assert plan.prompts == (Prompt(slice(1, 31), slice(600, 630)),)
 
 
@@ -114,7 +115,7 @@ def test_queries_that_are_padding_are_dropped(
     (one,) = make_plan([3, 2], [3, 3], None, SHAPE, window).groups
     assert as_list(one.queries) == [0, 1, 2, 3, 4, 4]
     assert one.kept is not None
-    assert one.kept.tolist() == [0, 1, 2, 3, 4]
+    assert one.kept.tolist() == as_list(one.outputs) == [0, 1, 2, 3, 4]
     assert one.hidden is not None
     if window is None:
         assert (one.hidden == 0).tolist() == [
@@ -136,7 +137,7 @@ def test_sequences_that_are_padding_are_dropped(monkeypatch: pytest.MonkeyPatch)
     assert as_list(one.queries) == [0, 1, 1]
     assert as_list(one.keys) == [0, 1, 2, 2, 2, 2]
     assert one.kept is not None
-    assert one.kept.tolist() == [0, 1]
+    assert one.kept.tolist() == as_list(one.outputs) == [0, 1]
 
 
 def test_few_queries_and_very_few_are_groups_of_their_own(
