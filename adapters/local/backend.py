@@ -20,7 +20,7 @@ from adapters.freed_memory import release_freed
 from adapters.grammars import GrammarCompiler
 from adapters.local.device import pick_device
 from adapters.local.engine.engine import Engine
-from adapters.local.memory import IdleRelease, allocate_in_one_arena
+from adapters.local.memory import IdleRelease, allocate_in_one_arena, keep_freed
 from adapters.local.model.loading import load
 from adapters.local.model.weights import check_size
 from adapters.local.options import parse_options
@@ -64,6 +64,7 @@ class LocalBackend:
         self._running()  # raises if it was stopped meanwhile
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         release_freed()  # what loading needed
+        keep_freed()
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
         def progress(stage: str, done: float) -> None:

@@ -242,9 +242,11 @@ def _few(group: Group, query: Tensor, key: Tensor, value: Tensor, scaling: float
 def _prompt(
     query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None
 ) -> Iterator[Part]:
+    by_products = products.are_faster(query.dtype)
     if window is not None:
-        yield from flash.windows(query, key, value, scaling, window)
-    elif products.are_faster(query.dtype):
+        banded = by_products and len(query) >= products.LEAST_BANDS
+        yield from (products if banded else flash).windows(query, key, value, scaling, window)
+    elif by_products:
         yield from products.full(query, key, value, scaling)
     else:
         yield 0, len(query), *flash.full(query, key, value, scaling)

@@ -13,14 +13,19 @@ reference by 88; the reference then becomes the maximum of all scores.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from adapters.local.model.flash import Part, Result
 
 LEAST_QUERIES = 16
 """The minimum of queries of a sequence for `full`. Sequences with fewer ones are for `few`."""
+
+LEAST_BANDS = 256
+"""The minimum of queries of a sequence for `windows`; the flash kernel computes fewer faster."""
 
 FEW = 128
 """The most keys of a sequence that the flash kernel computes faster, if it is the only one."""
@@ -32,6 +37,9 @@ _SHORT = 512
 _GROUP = 12_288
 _STEP = 64
 _LONG = 4096
+# More blocks at once, or larger ones, leave the cache of the CPU.
+_BLOCK = 64
+_BLOCKS = 4
 
 
 def are_faster(dtype: torch.dtype) -> bool:
@@ -112,19 +120,32 @@ def few(
     rows = query.new_zeros(by_head)
     _own(rows).copy_((query * scaling).view(count, queries, key_heads, -1, width))
     rows = rows.view(count, queries * heads, -1)
-    if hidden is None:
+    mask = hidden if hidden is None or queries == 1 else hidden.repeat_interleave(heads, 1)
+    sums, total, reference = _weighted(rows, keys, values, mask)
+    out = _own(sums.view(by_head)).reshape(-1, heads, width) / total.view(-1, heads, 1)
+    lse = (reference + total.log()).view(-1, heads).t()
+    return out.to(query.dtype), lse
+
+
+def _weighted(
+    rows: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums of weighted values [n, rows, features], the sums of the weights, in float32, and the
+    reference scores, both [n, rows].
+
+    rows: [n, rows, features]. keys: [n, features, keys]. values: [n, keys, features]. mask: -inf
+    for keys that a row does not attend to, else 0; [n, rows, keys], or with 1 in place of the
+    first two.
+    """
+    if mask is None:
         reference = torch.bmm(rows, keys).amax(2, keepdim=True)
         shift = -reference
     else:
-        mask = hidden if queries == 1 else hidden.repeat_interleave(heads, 1)
         reference = torch.baddbmm(mask, rows, keys).amax(2, keepdim=True)
         shift = mask - reference
     # The product contains the subtraction: differences of large scores are not rounded.
     weights = torch.baddbmm(shift, rows, keys).exp_()
-    total = weights.sum(2, dtype=torch.float32)
-    sums = _own(torch.bmm(weights, values).view(by_head)).reshape(-1, heads, width)
-    out = (sums / total.view(-1, heads, 1)).to(query.dtype)
-    return out, (reference.squeeze(2) + total.log()).view(-1, heads).t()
+    return torch.bmm(weights, values), weights.sum(2, dtype=torch.float32), reference.squeeze(2)
 
 
 def _own(states: Tensor) -> Tensor:
@@ -132,6 +153,76 @@ def _own(states: Tensor) -> Tensor:
     head: a view, [sequences, queries, key heads, heads of each, width].
     """
     return states.diagonal(dim1=2, dim2=4).movedim(-1, 2)
+
+
+def windows(
+    query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int
+) -> Iterator[Part]:
+    """One sequence whose queries attend to their last `window` keys only: as `flash.windows`.
+
+    It is computed in blocks of queries that share a band of keys.
+    """
+    past = len(key) - len(query)
+    size = _BLOCK * _BLOCKS
+    for begin in range(0, len(query), size):
+        end = min(begin + size, len(query))
+        # One key more than the window has, which is hidden: products of whole vectors are faster.
+        first = past + begin - window
+        band = slice(max(0, first), past + end)
+        out, lse = _bands(
+            query[begin:end] * scaling, key[band], value[band], max(0, -first), window
+        )
+        yield begin, end, out, lse
+
+
+def _bands(query: Tensor, key: Tensor, value: Tensor, missing: int, window: int) -> Result:
+    """The results of some blocks of queries.
+
+    missing: how many keys the sequence lacks before `key`, for the band of the first block.
+    """
+    count, heads, width = query.shape
+    key_heads = key.shape[1]
+    blocks = -(-count // _BLOCK)
+    padding = blocks * _BLOCK - count
+    span = _BLOCK + window
+    keys, values = (
+        functional.pad(states, (0, 0, 0, 0, missing, padding)).unfold(0, span, _BLOCK)
+        for states in (key, value)
+    )
+    by_head = (blocks, _BLOCK, key_heads, -1, width)
+    rows = functional.pad(query, (0, 0, 0, 0, 0, padding)).view(by_head).transpose(1, 2)
+    mask = _band(window, query.dtype).repeat_interleave(heads // key_heads, 0)
+    if missing:
+        absent = torch.arange(span) < missing - _BLOCK * torch.arange(blocks).unsqueeze(1)
+        mask = mask.expand(blocks, key_heads, -1, -1).masked_fill(absent[:, None, None], -torch.inf)
+        mask = mask.flatten(0, 1)
+    sums, total, reference = _weighted(
+        rows.reshape(blocks * key_heads, -1, width),
+        keys.flatten(0, 1),
+        values.transpose(2, 3).flatten(0, 1),
+        mask,
+    )
+
+    def by_query(states: Tensor) -> Tensor:
+        return (
+            states.view(blocks, key_heads, _BLOCK, heads // key_heads, -1)
+            .transpose(1, 2)
+            .reshape(blocks * _BLOCK, heads, -1)[:count]
+        )
+
+    out = by_query((sums / total.unsqueeze(2)).to(query.dtype))
+    return out, by_query(reference + total.log()).squeeze(2).t()
+
+
+@cache
+def _band(window: int, dtype: torch.dtype) -> Tensor:
+    """A mask, [_BLOCK, _BLOCK + window]: query i attends to `window` keys, from i + 1 on.
+
+    It is shared by all calls, and must not be changed.
+    """
+    ones = torch.ones(_BLOCK, _BLOCK + window, dtype=torch.bool)
+    visible = ones.triu(1) & ones.tril(window)
+    return torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,38 @@ def test_threads_share_one_arena_unless_the_environment_says_otherwise(
     assert int(done.stdout) == in_heap
 
 
+KEPT = """
+import torch
+from adapters.freed_memory import release_freed
+from adapters.local.memory import allocate_in_one_arena, keep_freed
+allocate_in_one_arena()
+keep_freed()
+def resident():
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) >> 10 for line in file if line.startswith("VmRSS"))
+before = resident()
+tensors = [torch.ones(16 << 20, dtype=torch.uint8) for _ in range(4)]
+del tensors
+after = resident()
+release_freed()
+print(after - before, resident() - before)
+"""
+
+
+@linux_only
+@pytest.mark.parametrize("given", [None, "131072"])
+def test_freed_memory_is_kept_unless_the_environment_says_otherwise(given: str | None) -> None:
+    environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
+    if given is not None:
+        environment["MALLOC_MMAP_THRESHOLD_"] = given
+    command = [sys.executable, "-c", KEPT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    megabytes, after_release = map(int, done.stdout.split())
+    assert megabytes >= 60 if given is None else megabytes < 20
+    assert after_release < 20
+
+
 KERNELS = """
 import os, sys, torch
 from adapters.local.memory import bound_kernel_caches

@@ -30,7 +30,7 @@ def faster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 @given(
     sequences=st.lists(
-        st.tuples(st.sampled_from([1, 1, 1, 2, 3, 4, 9, 17, 130]), st.integers(0, 300)),
+        st.tuples(st.sampled_from([1, 1, 1, 2, 3, 4, 9, 17, 300]), st.integers(0, 300)),
         min_size=1,
         max_size=8,
     ),
@@ -163,15 +163,29 @@ def test_a_short_sequence_alone_is_not_computed_by_products(
     assert kinds == [[False], [True], [True], [True, False]]
 
 
-@pytest.mark.parametrize("faster", [False, True])
+@pytest.mark.parametrize(
+    ("faster", "queries", "window", "name", "by_products"),
+    [
+        (False, 16, None, "full", False),
+        (True, 16, None, "full", True),
+        (False, 256, 128, "windows", False),
+        (True, 255, 128, "windows", False),
+        (True, 256, 128, "windows", True),
+    ],
+)
 def test_products_compute_prompts_where_they_are_faster(
-    monkeypatch: pytest.MonkeyPatch, faster: bool
+    monkeypatch: pytest.MonkeyPatch,
+    faster: bool,
+    queries: int,
+    window: int | None,
+    name: str,
+    by_products: bool,
 ) -> None:
     monkeypatch.setattr(products, "are_faster", lambda dtype: faster)
-    monkeypatch.setattr(flash if faster else products, "full", None)
-    plan = make_plan([16], [16], None, SHAPE, None)
-    query, states, sinks = noise(16, 4, 8), noise(16, 2, 8), torch.zeros(4)
+    monkeypatch.setattr(flash if by_products else products, name, None)
+    plan = make_plan([queries], [queries], None, SHAPE, window)
+    query, states, sinks = noise(queries, 4, 8), noise(queries, 2, 8), torch.zeros(4)
     found = cpu_attention.attend(plan, query, states, states, SCALING)
-    ends = torch.tensor([0, 16])
-    expected = plain(batch_of(query, states, states, ends, ends), sinks)
+    ends = torch.tensor([0, queries])
+    expected = plain(batch_of(query, states, states, ends, ends, window), sinks)
     torch.testing.assert_close(with_sinks(*found, sinks), expected, atol=1e-5, rtol=1e-5)

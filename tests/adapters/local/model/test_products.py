@@ -56,6 +56,33 @@ def test_products_follow_the_definition(
     )
 
 
+@pytest.mark.parametrize("queries", [1, 63, 64, 65, 511, 512, 513, 700])
+@pytest.mark.parametrize("past", [0, 1, 63, 64, 126, 127])
+def test_windows_follow_the_definition(queries: int, past: int) -> None:
+    tensors = case(queries, past, 2, 2, 8)
+    query, key, value, sinks = tensors.values()
+    out, lse = torch.full_like(query, torch.nan), torch.full(query.shape[:2], torch.nan).t()
+    for begin, end, part, part_lse in products.windows(query, key, value, SCALING, 128):
+        out[begin:end] = part
+        lse[:, begin:end] = part_lse
+    ends_q, ends_k = torch.tensor([0, len(query)]), torch.tensor([0, len(key)])
+    expected = plain(batch_of(query, key, value, ends_q, ends_k, 128), sinks)
+    torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("scale", "error"), [(1.0, 0.02), (8.0, 0.05), (20.0, 0.05)])
+def test_windows_in_bfloat16_are_close_with_large_scores_too(scale: float, error: float) -> None:
+    tensors = {name: one.bfloat16() for name, one in case(600, 127, 2, 2, 64, scale).items()}
+    query, key, value, sinks = tensors.values()
+    parts = [*products.windows(query, key, value, SCALING, 128)]
+    out = torch.cat([part[2] for part in parts])
+    assert out.dtype == torch.bfloat16
+    found = with_sinks(out, torch.cat([part[3] for part in parts], 1), sinks)
+    ends_q, ends_k = torch.tensor([0, len(query)]), torch.tensor([0, len(key)])
+    expected = plain(batch_of(query, key, value, ends_q, ends_k, 128), sinks)
+    torch.testing.assert_close(found.float(), expected, atol=error, rtol=0)
+
+
 @pytest.mark.parametrize("past", [0, 1, 511, 512, 513, 1024])
 @pytest.mark.parametrize("queries", [16, 512, 513])
 def test_blocks_end_where_they_should(queries: int, past: int) -> None:
