@@ -64,7 +64,6 @@ class LocalBackend:
         self._running()  # raises if it was stopped meanwhile
         self._grammars = GrammarCompiler(self._config.mask_tokenizer, self._info.vocab_size)
         release_freed()  # what loading needed
-        keep_freed()
 
     def _load(self, name: str, loop: asyncio.AbstractEventLoop) -> BackendInfo:
         def progress(stage: str, done: float) -> None:
@@ -83,6 +82,8 @@ class LocalBackend:
             raise
         except Exception as error:  # torch and transformers raise errors of any type
             raise BackendFailed(f"cannot set up the cache: {error}") from error
+        if model.device.type == "cpu":
+            keep_freed()
         with self._ownership:
             stopped = self._stopped
             self._engine = None if stopped else engine

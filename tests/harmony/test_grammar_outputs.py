@@ -225,5 +225,6 @@ def test_turns_drawn_from_a_grammar_parse_without_a_repair(spec: GrammarSpec, se
             check_message(message, spec)
         assert [*ASSISTANT, *tokens] == [token for one in parsed for token in one.tokens]
         assert tokens[-1] == (RETURN if parsed[-1].header.recipient is None else CALL)
-    # Nine tenths of the turns end before they are cut off, or more.
-    assert ended >= 3
+    # At least nine tenths of the turns end before they are cut off. That fewer than 4 of 12 do has
+    # a probability of one in a million.
+    assert ended >= 4

@@ -33,6 +33,18 @@ class SharedPages(FullAttentionCacheAllocator):
             self.block_table[request_id] = pages[::-1]
         super().free_blocks(request_id, no_cache)
 
+    def write(
+        self, keys: torch.Tensor, values: torch.Tensor, layer: int, places: torch.Tensor
+    ) -> None:
+        """Store keys and values, [tokens, key heads, width], at `places`."""
+        # With nothing to read, `update` only writes.
+        self.update(keys, values, layer, places.new_empty(0), places)
+
+    def rows(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """All keys and values of a layer, [places, key heads, width]."""
+        keys, values = self._kv_token_views[layer]
+        return keys, values
+
     @property
     def unused_pages(self) -> int:
         """The number of pages that no request uses, and that the next ones may share."""

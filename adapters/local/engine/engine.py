@@ -32,7 +32,7 @@ from adapters.local.engine.cache import (
 from adapters.local.engine.chunks import ChunkSize, measure_steps
 from adapters.local.engine.decode_graphs import DecodeGraphs, capture_on, wanted
 from adapters.local.engine.forced import append_after_update
-from adapters.local.engine.plans import PlannedSteps
+from adapters.local.engine.plans import PlannedSteps, are_compiled
 from adapters.local.engine.prefix_cache import evict_as_needed, share_prefixes
 from adapters.local.engine.recovery import end_batch, fail_in_step
 from adapters.local.engine.step_threads import StepThreads
@@ -103,7 +103,8 @@ class Engine:
         if wanted(options.decode_graphs, model):
             DecodeGraphs(processor, model, self._step, capture_on(model.device))
         elif shape := planned_shape(model):
-            PlannedSteps(processor.inputs_and_outputs, reads, shape)
+            ios = processor.inputs_and_outputs
+            PlannedSteps(ios, reads, shape, pads=are_compiled(model))
         share_prefixes(processor.cache, self._cache_salt, self._set_cached_tokens)
         evict_as_needed(processor.cache)
         append_after_update(processor, self._step.take_runs)

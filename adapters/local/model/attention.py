@@ -2,8 +2,7 @@
 
 A sink is a learned score of each head that is part of the softmax and has no value. A kernel
 that also returns the log-sum-exp of a query's scores therefore gives the exact result: its output
-times sigmoid(log-sum-exp - sink). No scores are written to memory: a long context costs the reading
-of its keys and values only.
+times sigmoid(log-sum-exp - sink).
 
 On CUDA one call of torch's own flash attention computes a whole batch of sequences (Ampere or
 newer, half precision). A CPU has a plan for each step (`cpu_attention`), and two kinds of kernels:
@@ -30,8 +29,8 @@ NAME = "flash_with_sinks"
 """Its name in transformers, which builds and budgets no masks for names that contain "flash"."""
 
 PLANS = "attention_plans"
-"""The argument of a model on a CPU with the plan of each kind of layers, by their allocators'
-indices. Without it, attention reads the keys from the cache that `cu_seq_lens_k` divides."""
+"""The argument of a model on a CPU that has the plan of each kind of layers, in the order of the
+cache's allocators. Without it, the cache returns the keys of all sequences, as on other devices."""
 
 LEAST_CAPABILITY = (8, 0)
 """The minimum compute capability (major, minor) for torch's flash attention on CUDA."""
@@ -39,6 +38,7 @@ LEAST_CAPABILITY = (8, 0)
 _CHECKED = ((1, 0), (1, 130), (3, 0), (150, 140), (300, 70), (40, 600))
 _CHECKED_DECODE = ((1, 0), (1, 200), (1, 31))
 _CHECKED_EQUAL = ((1, 150), (1, 150))
+_CHECKED_FEW = ((2, 140), (4, 200), (3, 0), (9, 31), (15, 0))
 _WINDOW = 128
 
 
@@ -119,10 +119,9 @@ def _planned(
     query, key, value = (
         states.squeeze(0).transpose(0, 1)[: plan.queries] for states in (query, key, value)
     )
-    # Without places to read, the cache only writes.
-    allocator.update(key, value, layer, query.new_empty(0), kwargs["write_index"][allocator.index])
+    allocator.write(key, value, layer, kwargs["write_index"][allocator.index])
     if plan.from_cache:
-        key, value = allocator._kv_token_views[layer]
+        key, value = allocator.rows(layer)
     out = with_sinks(*cpu_attention.attend(plan, query, key, value, scaling), module.sinks)
     return functional.pad(out, (0, 0, 0, 0, 0, padding)) if padding else out
 
@@ -202,7 +201,7 @@ def works(config: Any, dtype: torch.dtype, device: torch.device) -> bool:
     try:
         error = max(
             _error(config, dtype, device, cases, window)
-            for cases in (_CHECKED, _CHECKED_DECODE, _CHECKED_EQUAL)
+            for cases in (_CHECKED, _CHECKED_DECODE, _CHECKED_EQUAL, _CHECKED_FEW)
             for window in (None, _WINDOW)
         )
     except Exception as failure:  # operators raise errors of any type

@@ -5,6 +5,7 @@ Sequences with few queries are computed together, padded to equal numbers of que
 sequence has several queries in decode if tokens were forced.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -21,13 +22,17 @@ Rows = slice | Tensor
 Span = tuple[int, int]
 """The first row of a sequence, and the end of its rows."""
 
-_QUERIES = (1, 2, 5, products.LEAST_QUERIES)
-"""The numbers of queries at which groups begin, and the least number of a prompt."""
+_SEVERAL = 5
+"""Sequences with fewer queries are not padded to more of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of a model's states: the heads of a query, the numbers in a key, and their type."""
+    """What a plan depends on.
+
+    heads: the number of heads of a query. features: the numbers in a key, of all key heads. dtype:
+    of queries, keys and values.
+    """
 
     heads: int
     features: int
@@ -40,8 +45,8 @@ class Group:
 
     queries, keys: their rows, sequence after sequence. hidden: [sequences, queries, keys], -inf for
     keys that a query does not attend to, padding for example, else 0; None if there are none. kept:
-    the places of results that are not those of padding; None for all. outputs: the rows that they
-    are the results of. by_products: whether `products` computes them.
+    the places of the queries that are not padding; None if none is. by_products: whether `products`
+    computes them.
     """
 
     sequences: int
@@ -49,16 +54,18 @@ class Group:
     keys: Rows
     hidden: Tensor | None
     kept: Tensor | None
-    outputs: Rows
     by_products: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A sequence whose queries are the last of its keys, and the rows of both."""
+    """A sequence whose queries are the last of its keys, and the rows of both. by_products: whether
+    `products` computes it.
+    """
 
     queries: slice
     keys: Rows
+    by_products: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,43 +98,47 @@ def make_plan(
     its queries.
     """
     rows, spans = ([*pairwise(accumulate(counts, initial=0))] for counts in (queries, keys))
-    groups = tuple(
+    by_products = products.are_faster(shape.dtype)
+    prompts, kinds = [], defaultdict[int, list[int]](list)
+    for place, (count, length) in enumerate(zip(queries, keys, strict=True)):
+        many = by_products and window is None and length * shape.heads >= products.MANY_SCORES
+        if count >= products.LEAST_QUERIES or (count > 1 and many):
+            banded = window is None or count >= products.LEAST_BANDS
+            own_keys = _of_sequences(index, *spans[place])
+            prompts.append(Prompt(slice(*rows[place]), own_keys, by_products and banded))
+        else:
+            kinds[(count > 1) + (count >= _SEVERAL)].append(place)
+    groups = [
         _group(
-            [rows[place] for place in places],
-            [spans[place] for place in places],
+            [rows[one] for one in places],
+            [spans[one] for one in places],
             index,
             shape.dtype,
             window,
-            by_products,
+            products_serve,
         )
-        for places, by_products in _together(queries, keys, shape)
-    )
-    prompts = tuple(
-        Prompt(slice(*rows[place]), _of_sequences(index, *spans[place]))
-        for place, count in enumerate(queries)
-        if count >= products.LEAST_QUERIES
-    )
-    return Plan(groups, prompts, sum(queries), index is not None, window)
+        for kind in kinds.values()
+        for places, products_serve in _together(kind, queries, keys, shape)
+    ]
+    return Plan(tuple(groups), tuple(prompts), sum(queries), index is not None, window)
 
 
 def _together(
-    queries: Sequence[int], keys: Sequence[int], shape: Shape
+    members: Sequence[int], queries: Sequence[int], keys: Sequence[int], shape: Shape
 ) -> Iterator[tuple[list[int], bool]]:
-    """The places of sequences that are a group, in their order, and whether `products` computes it.
-
-    Padding makes the queries of a sequence four times as many at most.
+    """The places of those of `members` that are a group, in their order, and whether `products`
+    computes it.
     """
-    by_products = products.are_faster(shape.dtype)
-    for fewest, end in pairwise(_QUERIES):
-        members = [place for place, count in enumerate(queries) if fewest <= count < end]
-        counts = [keys[place] for place in members]
-        if by_products:
-            groups = products.groups(counts)
-        else:
-            groups = flash.groups(counts, shape.heads * (end - 1), shape.features)
-        for group in groups:
-            small = len(group) == 1 and counts[group[0]] <= products.FEW
-            yield sorted(members[place] for place in group), by_products and not small
+    counts = [keys[place] for place in members]
+    most = max(queries[place] for place in members)
+    by_products = most == 1 and products.are_faster(shape.dtype)
+    if by_products:
+        groups = products.groups(counts)
+    else:
+        groups = flash.groups(counts, shape.heads * most, shape.features)
+    for group in groups:
+        small = len(group) == 1 and counts[group[0]] <= products.FEW_KEYS
+        yield sorted(members[place] for place in group), by_products and not small
 
 
 def _group(
@@ -138,39 +149,29 @@ def _group(
     window: int | None,
     by_products: bool,
 ) -> Group:
-    """rows: of the queries of each sequence. spans: of their keys in `index`."""
-    count, most, width = len(rows), _longest(rows), _longest(spans)
-    if by_products:
-        most = next(end - 1 for end in _QUERIES if end > most)
-        sequences, width = products.padded_shape(count, most, width)
-        # Padding is the last sequence again.
-        rows, spans = ([*each, *[each[-1]] * (sequences - count)] for each in (rows, spans))
+    """rows: the queries of each sequence. spans: the places of their keys in `index`."""
+    numbers, counts = ([end - start for start, end in each] for each in (rows, spans))
+    most = max(numbers)
+    width = products.padded_length(counts) if by_products else max(counts)
     queries: Rows = slice(rows[0][0], rows[-1][1])
-    outputs, kept = queries, None
-    if not _are_padded(rows, most):
-        queries, own = _padded(rows, most)
-        own[count:] = False
-        outputs = queries
-        if not own.all():
+    kept = None
+    if not _are_adjacent(rows, most):
+        queries, own = _padded_rows(rows, most)
+        if min(numbers) < most:
             kept = own.flatten().nonzero().squeeze(1)
-            outputs = queries[kept]
-    if _are_padded(spans, width):
+    if _are_adjacent(spans, width):
         keys = _of_sequences(index, spans[0][0], spans[-1][1])
     else:
-        places, _ = _padded(spans, width)
+        places, _ = _padded_rows(spans, width)
         keys = places if index is None else index.index_select(0, places)
     hidden = None
-    if most > 1 or any(end - start < width for start, end in spans):
-        visible = _visible(rows, spans, most, width, window)
+    if most > 1 or min(counts) < width:
+        visible = _visible(numbers, counts, width, window)
         hidden = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
-    return Group(len(rows), queries, keys, hidden, kept, outputs, by_products)
+    return Group(len(rows), queries, keys, hidden, kept, by_products)
 
 
-def _longest(spans: Sequence[Span]) -> int:
-    return max(end - start for start, end in spans)
-
-
-def _are_padded(spans: Sequence[Span], width: int) -> bool:
+def _are_adjacent(spans: Sequence[Span], width: int) -> bool:
     """Whether the spans stand one after another, and each has `width` rows."""
     first = spans[0][0]
     return [*spans] == [
@@ -178,7 +179,7 @@ def _are_padded(spans: Sequence[Span], width: int) -> bool:
     ]
 
 
-def _padded(spans: Sequence[Span], width: int) -> tuple[Tensor, Tensor]:
+def _padded_rows(spans: Sequence[Span], width: int) -> tuple[Tensor, Tensor]:
     """The rows of `spans`, each padded to `width`, one after another; and [spans, width], whether a
     row is no padding.
 
@@ -189,16 +190,12 @@ def _padded(spans: Sequence[Span], width: int) -> tuple[Tensor, Tensor]:
     return torch.minimum(places, ends - 1).flatten(), places < ends
 
 
-def _visible(
-    rows: Sequence[Span], spans: Sequence[Span], most: int, width: int, window: int | None
-) -> Tensor:
-    """[sequences, most, width]: whether a query attends to a key. A query that is padding attends
-    to the same keys as the last one.
+def _visible(queries: Sequence[int], keys: Sequence[int], width: int, window: int | None) -> Tensor:
+    """[sequences, most queries, width]: whether a query attends to a key. A query that is padding
+    attends to the same keys as the last one.
     """
-    queries, keys = (
-        torch.tensor([end - start for start, end in each]).unsqueeze(1) for each in (rows, spans)
-    )
-    last = (keys - queries + torch.minimum(torch.arange(most), queries - 1)).unsqueeze(2)
+    own, count = (torch.tensor(numbers).unsqueeze(1) for numbers in (queries, keys))
+    last = (count - own + torch.minimum(torch.arange(max(queries)), own - 1)).unsqueeze(2)
     places = torch.arange(width)
     visible = places <= last
     return visible if window is None else visible & (places > last - window)
@@ -210,20 +207,21 @@ def _of_sequences(index: Tensor | None, start: int, end: int) -> Rows:
 
 def attend(plan: Plan, query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Result:
     """The results of all queries, [queries, heads, width]. key, value: [rows, key heads, width]."""
-    if len(plan.groups) == 1 and isinstance(plan.groups[0].queries, slice) and not plan.prompts:
+    if len(plan.groups) == 1 and not plan.prompts and isinstance(plan.groups[0].queries, slice):
+        # The usual step in decode: nothing to sort and to copy, because a range has no padding.
         return _few(plan.groups[0], query, key, value, scaling)
     out = torch.empty_like(query, memory_format=torch.contiguous_format)
     lse = query.new_empty((query.shape[1], query.shape[0]), dtype=torch.float32)
     for group in plan.groups:
-        states = _select(query, group.queries)
-        result, result_lse = _few(group, states, key, value, scaling)
-        if group.kept is not None:
-            result, result_lse = result[group.kept], result_lse[:, group.kept]
-        out[group.outputs], lse[:, group.outputs] = result, result_lse
+        rows = group.queries
+        result, result_lse = _few(group, _select(query, rows), key, value, scaling)
+        if isinstance(rows, Tensor) and (kept := group.kept) is not None:
+            rows, result, result_lse = rows[kept], result[kept], result_lse[:, kept]
+        out[rows], lse[:, rows] = result, result_lse
     for prompt in plan.prompts:
         first = prompt.queries.start
         keys, values = (_select(states, prompt.keys) for states in (key, value))
-        parts = _prompt(query[prompt.queries], keys, values, scaling, plan.window)
+        parts = _prompt(prompt, query[prompt.queries], keys, values, scaling, plan.window)
         for begin, end, part, part_lse in parts:
             out[first + begin : first + end] = part
             lse[:, first + begin : first + end] = part_lse
@@ -235,18 +233,22 @@ def _few(group: Group, query: Tensor, key: Tensor, value: Tensor, scaling: float
         states.view(group.sequences, -1, *states.shape[1:])
         for states in (query, _select(key, group.keys), _select(value, group.keys))
     )
-    kernel = products.few if group.by_products else flash.few
+    kernel = products.one_query if group.by_products else flash.few
     return kernel(queries, keys, values, scaling, group.hidden)
 
 
 def _prompt(
-    query: Tensor, key: Tensor, value: Tensor, scaling: float, window: int | None
+    prompt: Prompt,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scaling: float,
+    window: int | None,
 ) -> Iterator[Part]:
-    by_products = products.are_faster(query.dtype)
     if window is not None:
-        banded = by_products and len(query) >= products.LEAST_BANDS
-        yield from (products if banded else flash).windows(query, key, value, scaling, window)
-    elif by_products:
+        kernels = products if prompt.by_products else flash
+        yield from kernels.windows(query, key, value, scaling, window)
+    elif prompt.by_products:
         yield from products.full(query, key, value, scaling)
     else:
         yield 0, len(query), *flash.full(query, key, value, scaling)

@@ -2,13 +2,14 @@
 
 transformers sorts tokens by their experts and multiplies the tokens of each expert. With few tokens
 most of that time is spent on a dozen small operations. Two products of all tokens and all experts
-take a quarter of the time if a token uses half of the experts anyway; the share of an expert that
-was not chosen is zero. With many tokens, the time goes into passes over the states of all experts:
-one expert after the other takes a third of it, because its states stay in the cache of the CPU, and
-its products add the biases. gpt-oss-20b, of whose 32 experts a token uses 4, is computed by
-transformers.
+take a quarter of the time if a token uses half of the experts anyway, and the weights are packed;
+the share of an expert that was not chosen is zero. With many tokens, the time goes into passes over
+the states of all experts: one expert after the other takes a third of it, because its states stay
+in the cache of the CPU, and its products add the biases. gpt-oss-20b, of whose 32 experts a token
+uses 4, is computed by transformers.
 """
 
+import logging
 from typing import Any
 
 import torch
@@ -18,6 +19,8 @@ from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
 from adapters.local.memory import release_file_pages
 from adapters.local.model.packed import PackedLayer, packed_kind
+
+logger = logging.getLogger(__name__)
 
 NAME = "all_experts"
 """Its name in transformers."""
@@ -34,23 +37,25 @@ def are_computed_at_once(config: Any) -> bool:
 
 
 def select_experts(model: Any, dtype: torch.dtype) -> None:
-    """Let `model` use `all_experts` if its experts are computed at once.
+    """Let `model` use `all_experts`, if its experts are computed at once and their weights can be
+    packed.
 
-    dtype: in which `model`, whose weights are as stored, will compute. Each layer gets its
-    `PackedExperts` too, if the weights permit it.
+    dtype: in which `model`, whose weights are as stored, will compute.
     """
     if not are_computed_at_once(model.config):
         return
-    model.set_experts_implementation(NAME)
     modules = [layer.mlp.experts for layer in model.model.layers]
     weights = [
         one.detach() for module in modules for one in (module.gate_up_proj, module.down_proj)
     ]
     kind = packed_kind(weights, dtype)
-    if kind is not None:
-        for module in modules:
-            module.packed = PackedExperts(module, kind, dtype)
-        release_file_pages(*weights)
+    if kind is None:
+        logger.info("the weights of the experts are not packed, so that steps take longer")
+        return
+    model.set_experts_implementation(NAME)
+    for module in modules:
+        module.packed = PackedExperts(module, kind, dtype)
+    release_file_pages(*weights)
 
 
 class PackedExperts(nn.Module):
@@ -100,13 +105,12 @@ def _by_halves(states: Tensor) -> Tensor:
 def all_experts(module: Any, states: Tensor, chosen: Tensor, weights: Tensor) -> Tensor:
     """The sum of the chosen experts' outputs, [tokens, hidden].
 
-    module: `GptOssExperts`. states: [tokens, hidden]. chosen: [tokens, experts of a token], and
-    weights: theirs.
+    module: `GptOssExperts` with its `PackedExperts` as `packed`. states: [tokens, hidden]. chosen:
+    [tokens, experts of a token], and weights: theirs.
     """
-    packed = getattr(module, "packed", None)
-    if packed is None or len(states) > _MOST_TOKENS:
+    if len(states) > _MOST_TOKENS:
         return _one_by_one(module, states, chosen, weights)
-    outputs: Tensor = packed(states, chosen, weights)
+    outputs: Tensor = module.packed(states, chosen, weights)
     return outputs
 
 

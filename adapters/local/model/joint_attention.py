@@ -92,7 +92,7 @@ class JointAttention(nn.Module):
         """As that of `GptOssAttention`, with the `position_embeddings` of `Rotation`."""
         states = self._product(hidden_states).unflatten(-1, (sum(self._heads), -1))
         pairs = states[:, :, : -self._heads[-1]].unflatten(-1, (-1, 2))
-        # The same tensor in float32: there are no complex numbers of two bfloat16 ones.
+        # In float32 this is no copy. There is no complex type for bfloat16.
         rotated = pairs.float()
         torch.view_as_complex(rotated).mul_(position_embeddings)
         pairs.copy_(rotated)

@@ -22,13 +22,16 @@ from torch.nn import functional
 from adapters.local.model.flash import Part, Result
 
 LEAST_QUERIES = 16
-"""The minimum of queries of a sequence for `full`. Sequences with fewer ones are for `few`."""
+"""With fewer queries the flash kernel is faster than `full`, unless there are many keys."""
+
+MANY_SCORES = 16_384
+"""Keys times heads, from which on `full` is faster with few queries too."""
 
 LEAST_BANDS = 256
-"""The minimum of queries of a sequence for `windows`; the flash kernel computes fewer faster."""
+"""With fewer queries the flash kernel is faster than `windows`."""
 
-FEW = 128
-"""The most keys of a sequence that the flash kernel computes faster, if it is the only one."""
+FEW_KEYS = 320
+"""Up to so many keys the flash kernel decodes a sequence faster, if it is the only one."""
 
 _ROWS = 1024
 _KEYS = 512
@@ -77,7 +80,7 @@ def full(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Iterator[
 
 
 def groups(counts: Sequence[int]) -> list[list[int]]:
-    """Sequences with few queries each, by their places, in groups for `few`.
+    """Sequences with one query each, by their places, in groups for `one_query`.
 
     counts: their numbers of keys. A group pads the keys of its sequences, which takes less time
     than products for each of them, unless it is large or has much padding.
@@ -94,37 +97,35 @@ def groups(counts: Sequence[int]) -> list[list[int]]:
     return found
 
 
-def padded_shape(sequences: int, queries: int, keys: int) -> tuple[int, int]:
-    """The numbers of sequences and of keys that a group is padded to. They seldom change from step
-    to step.
+def padded_length(counts: Sequence[int]) -> int:
+    """The number of keys that a group with so many is padded to. It seldom changes from step to
+    step.
 
-    oneDNN compiles a product for each shape, which takes longer than to compute a few sequences
-    more, or to copy the keys of a sequence, unless they are many.
+    oneDNN compiles a product for each length, which takes longer than to copy the keys of a
+    sequence, unless they are many.
     """
-    padded = keys if sequences == 1 and keys > _LONG else -(-keys // _STEP) * _STEP
-    return 1 << (sequences - 1).bit_length() if queries > 1 else sequences, padded
+    longest = max(counts)
+    return longest if len(counts) == 1 and longest > _LONG else -(-longest // _STEP) * _STEP
 
 
-def few(
+def one_query(
     query: Tensor, keys: Tensor, values: Tensor, scaling: float, hidden: Tensor | None
 ) -> Result:
-    """Attention of sequences with few queries each: as `flash.few`.
+    """As `flash.few`, for sequences with one query each: [sequences, 1, heads, width].
 
     A matrix product with few rows takes as long as reading the keys, so that one product has all
     key heads: the rows of a head are zero for other key heads.
     """
-    count, queries, heads, width = query.shape
+    count, _, heads, width = query.shape
     key_heads = keys.shape[2]
-    by_head = (count, queries, key_heads, heads // key_heads, key_heads, width)
-    keys, values = keys.flatten(2).transpose(1, 2), values.flatten(2)
+    by_head = (count, key_heads, heads // key_heads, key_heads, width)
     rows = query.new_zeros(by_head)
-    _own(rows).copy_((query * scaling).view(count, queries, key_heads, -1, width))
-    rows = rows.view(count, queries * heads, -1)
-    mask = hidden if hidden is None or queries == 1 else hidden.repeat_interleave(heads, 1)
-    sums, total, reference = _weighted(rows, keys, values, mask)
-    out = _own(sums.view(by_head)).reshape(-1, heads, width) / total.view(-1, heads, 1)
-    lse = (reference + total.log()).view(-1, heads).t()
-    return out.to(query.dtype), lse
+    _own(rows).copy_((query * scaling).view(count, key_heads, -1, width))
+    sums, total, reference = _weighted(
+        rows.view(count, heads, -1), keys.flatten(2).transpose(1, 2), values.flatten(2), hidden
+    )
+    out = _own(sums.view(by_head)).reshape(-1, heads, width) / total.unsqueeze(2)
+    return out.to(query.dtype), (reference + total.log()).t()
 
 
 def _weighted(
@@ -134,8 +135,7 @@ def _weighted(
     reference scores, both [n, rows].
 
     rows: [n, rows, features]. keys: [n, features, keys]. values: [n, keys, features]. mask: -inf
-    for keys that a row does not attend to, else 0; [n, rows, keys], or with 1 in place of the
-    first two.
+    for keys that a row does not attend to, else 0; it is broadcast to [n, rows, keys].
     """
     if mask is None:
         reference = torch.bmm(rows, keys).amax(2, keepdim=True)
@@ -149,10 +149,10 @@ def _weighted(
 
 
 def _own(states: Tensor) -> Tensor:
-    """Of [sequences, queries, key heads, heads of each, key heads, width] the own key head of each
-    head: a view, [sequences, queries, key heads, heads of each, width].
+    """Of [sequences, key heads, heads of each, key heads, width] the own key head of each head: a
+    view, [sequences, key heads, heads of each, width].
     """
-    return states.diagonal(dim1=2, dim2=4).movedim(-1, 2)
+    return states.diagonal(dim1=1, dim2=3).movedim(-1, 1)
 
 
 def windows(

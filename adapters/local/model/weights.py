@@ -60,12 +60,7 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     reason = why_no_mxfp4(device) if mxfp4 else None
     packed = mxfp4 and reason is None
     model = _meta_model(config)
-    width = _width(config, options)
-    size = _size(model, width, packed)
-    if device.type == "cpu":
-        # Its output layer is a matrix of its own, also if it is stored as the embedding.
-        embedding = model.get_input_embeddings().weight.numel() if config.tie_word_embeddings else 0
-        size += (embedding + _packed_values(model)) * width
+    size = _size(model, _width(config, options), packed)
     wide = None if packed else _widened_size(model, device, options)
     weights = Weights(mxfp4, packed, wide is not None, size if wide is None else wide)
     if mxfp4 and reason is not None and device.type != "cpu":
@@ -170,7 +165,8 @@ def _widened_size(model: Any, device: torch.device, options: Options) -> int | N
     embedding = model.get_input_embeddings().weight.numel()
     # The output layer is a matrix of its own, also if it is stored as the embedding.
     wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
-    size = wide * torch.float32.itemsize + (embedding + _packed_values(model)) * stored
+    twice = _expert_values(model) if are_computed_at_once(model.config) else 0
+    size = wide * torch.float32.itemsize + (embedding + twice) * stored
     return size if size <= min(LARGE_ON_CPU, free_memory(device) or LARGE_ON_CPU) else None
 
 
@@ -199,11 +195,6 @@ def _expert_values(model: Any) -> int:
         for name, parameter in model.named_parameters()
         if ".experts." in name and name.endswith("_proj")
     )
-
-
-def _packed_values(model: Any) -> int:
-    """The number of the experts' values that a CPU has a second time, packed."""
-    return _expert_values(model) if are_computed_at_once(model.config) else 0
 
 
 def has_packed_experts(model: Any) -> bool:

@@ -1,12 +1,16 @@
+import asyncio
 import functools
+import random
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from adapters.base import BackendConfig, GenerationRequest
-from adapters.local.engine.plans import padded_tokens
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
+from adapters.local.engine import engine
+from adapters.local.engine.plans import are_compiled, padded_tokens
 from adapters.local.model.attention import PLANS
 from adapters.local.model.cpu_attention import Plan
 from tests.adapters.local.conftest import started
@@ -58,11 +62,50 @@ async def test_eager_attention_has_none(
 async def test_tokens_are_padded_to_numbers_that_recur(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(engine, "are_compiled", lambda model: True)
     prefill, decode = await steps_of(small_config, monkeypatch, tuple(range(100, 121)))
     assert prefill["input_ids"].tolist() == [[*range(100, 121), 0, 0, 0]]
     assert prefill["position_ids"].tolist() == [[*range(21), 0, 0, 0]]
     assert [plan.queries for plan in prefill[PLANS]] == [21, 21]
     assert decode["input_ids"].shape == decode["position_ids"].shape == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "experts", "compiled"),
+    [(torch.bfloat16, 4, True), (torch.bfloat16, 5, False), (torch.float32, 4, False)],
+)
+def test_small_models_of_bfloat16_are_compiled(
+    dtype: torch.dtype, experts: int, compiled: bool
+) -> None:
+    config = SimpleNamespace(num_experts_per_tok=2, num_local_experts=experts)
+    assert are_compiled(SimpleNamespace(config=config, dtype=dtype)) is compiled
+
+
+@pytest.mark.parametrize("padded", [False, True])
+async def test_steps_of_all_kinds_sample_what_eager_attention_samples(
+    small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch, padded: bool
+) -> None:
+    """Prompts in chunks, a shared prefix, and requests that decode meanwhile."""
+    monkeypatch.setattr(engine, "are_compiled", lambda model: padded)
+    source = random.Random(0)
+    prefix = [source.randrange(1000) for _ in range(70)]
+    prompts = [
+        (*prefix[:kept], *(source.randrange(1000) for _ in range(length)))
+        for kept, length in ((0, 3), (70, 9), (0, 200), (70, 150), (0, 1), (70, 20), (40, 40))
+    ]
+
+    async def sampled(**options: str) -> list[list[int]]:
+        async with started(small_config, batch_tokens="64", **options) as backend:
+
+            async def one(prompt: tuple[int, ...]) -> list[int]:
+                greedy = SamplingParams(temperature=0)
+                return await sample(
+                    backend, GenerationRequest("r", prompt, 12, frozenset(), greedy)
+                )
+
+            return list(await asyncio.gather(*map(one, prompts)))
+
+    assert await sampled() == await sampled(attention="eager")
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 64, 65, 100, 128, 129, 512, 513, 4000])

@@ -13,6 +13,18 @@ def noise(*shape: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
 
 
+@pytest.mark.parametrize("hidden", [False, True])
+def test_one_query_of_bfloat16_has_one_result(hidden: bool) -> None:
+    query, key, value = noise(2, 1, 4, 8), noise(2, 9, 2, 8), noise(2, 9, 2, 8).flip(1)
+    mask = torch.zeros(2, 1, 9)
+    mask[0, :, 5:] = -torch.inf if hidden else 0
+    half = mask.bfloat16() if hidden else None
+    found = flash.few(query.bfloat16(), key.bfloat16(), value.bfloat16(), SCALING, half)
+    expected = flash.few(query, key, value, SCALING, mask)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.float(), other, atol=2e-2, rtol=0)
+
+
 @given(count=st.integers(1, 5), keys=st.integers(1, 300), groups=st.integers(1, 3))
 def test_one_query_each_follows_the_definition(count: int, keys: int, groups: int) -> None:
     query = noise(count, 1, 2 * groups, 8)

@@ -159,56 +159,48 @@ def test_one_query_each_follows_the_definition(
     sinks = cases[0]["sinks"]
     ends = torch.arange(count + 1)
     each = (count, keys, key_heads, 8)
-    out, lse = products.few(query.unsqueeze(1), key.view(each), value.view(each), SCALING, None)
+    states = query.unsqueeze(1), key.view(each), value.view(each)
+    found = with_sinks(*products.one_query(*states, SCALING, None), sinks)
     expected = plain(batch_of(query, key, value, ends, ends * keys), sinks)
-    torch.testing.assert_close(with_sinks(out, lse, sinks), expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
 def test_hidden_keys_have_no_part() -> None:
-    tensors = case(6, 12, 2, 2, 8)
-    query = tensors["query"].view(2, 3, 4, 8)
+    tensors = case(2, 16, 2, 2, 8)
+    query = tensors["query"].unsqueeze(1)
     key, value = (tensors[name].view(2, 9, 2, 8) for name in ("key", "value"))
     key[0, 4] = 1000 * query[0, 0, :2]
-    hidden = torch.zeros(2, 3, 9)
+    hidden = torch.zeros(2, 1, 9)
     hidden[0, :, 4:] = -torch.inf
-    hidden[1, 1, :4] = -torch.inf
-    out, lse = products.few(query, key, value, SCALING, hidden)
-    assert out.shape == (6, 4, 8)
-    assert lse.shape == (4, 6)
-    for rows, states in (
-        (slice(0, 3), (query[:1], key[:1, :4], value[:1, :4])),
-        (slice(4, 5), (query[1:, 1:2], key[1:, 4:], value[1:, 4:])),
-    ):
-        part, part_lse = products.few(*states, SCALING, None)
-        torch.testing.assert_close(out[rows], part)
-        torch.testing.assert_close(lse[:, rows], part_lse)
+    out, lse = products.one_query(query, key, value, SCALING, hidden)
+    for place, keys in ((0, 4), (1, 9)):
+        row = slice(place, place + 1)
+        states = query[row], key[row, :keys], value[row, :keys]
+        part, part_lse = products.one_query(*states, SCALING, None)
+        torch.testing.assert_close(out[row], part)
+        torch.testing.assert_close(lse[:, row], part_lse)
 
 
 @pytest.mark.parametrize(
-    ("shape", "padded"),
+    ("counts", "length"),
     [
-        ((1, 1, 65), (1, 128)),
-        ((3, 1, 128), (3, 128)),
-        ((5, 1, 129), (5, 192)),
-        ((13, 4, 192), (16, 192)),
-        ((3, 4, 4096), (4, 4096)),
-        ((9, 15, 100), (16, 128)),
-        ((1, 1, 4097), (1, 4097)),
-        ((1, 4, 4097), (1, 4097)),
-        ((2, 1, 4097), (2, 4160)),
+        ([65], 128),
+        ([128], 128),
+        ([3, 129], 192),
+        ([4096], 4096),
+        ([4097], 4097),
+        ([4097, 4100], 4160),
     ],
 )
-def test_products_of_similar_groups_have_one_shape(
-    shape: tuple[int, int, int], padded: tuple[int, int]
-) -> None:
-    assert products.padded_shape(*shape) == padded
+def test_products_of_similar_lengths_have_one_shape(counts: list[int], length: int) -> None:
+    assert products.padded_length(counts) == length
 
 
 def test_a_sequence_that_is_not_numbers_affects_no_other() -> None:
     tensors = case(3, 24, 2, 2, 8)
     key, value = tensors["key"].view(3, 9, 2, 8), tensors["value"].view(3, 9, 2, 8)
     key[1] = value[1] = torch.nan
-    out, lse = products.few(tensors["query"].unsqueeze(1), key, value, SCALING, None)
+    out, lse = products.one_query(tensors["query"].unsqueeze(1), key, value, SCALING, None)
     assert out[1].isnan().all()
     assert out[[0, 2]].isfinite().all()
     assert lse[:, [0, 2]].isfinite().all()
@@ -219,7 +211,7 @@ def test_one_query_in_bfloat16_is_close_with_large_scores_too(scale: float, erro
     tensors = {name: one.bfloat16() for name, one in case(1, 1700, 4, 2, 64, scale).items()}
     sinks, query, key, value = (tensors[name] for name in ("sinks", "query", "key", "value"))
     each = (query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0))
-    out, lse = products.few(*each, SCALING, None)
+    out, lse = products.one_query(*each, SCALING, None)
     expected = by_definition(**tensors)
     torch.testing.assert_close(with_sinks(out, lse, sinks).float(), expected, atol=error, rtol=0)
 
