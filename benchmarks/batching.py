@@ -26,7 +26,7 @@ async def sample(backend: LocalBackend, name: str, tokens: int) -> list[TokenLog
 
 async def main(streams: int, tokens: int) -> None:
     names = [str(number) for number in range(streams)]
-    async with local_backend(checkpoint.ensure_random()) as backend:
+    async with local_backend(checkpoint.ensure()) as backend:
         alone = [await sample(backend, name, tokens) for name in names]
         together = await asyncio.gather(*(sample(backend, name, tokens) for name in names))
     agreeing, furthest = [], 0.0
