@@ -43,7 +43,9 @@ async def steps_of(
 async def test_steps_have_a_plan_for_each_kind_of_layers(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(engine, "are_compiled", lambda model: False)
     prefill, decode = await steps_of(small_config, monkeypatch, tuple(range(60)))
+    assert prefill["input_ids"].shape == (1, 60)
     assert not any(plan.from_cache for plan in prefill[PLANS])
     assert all(plan.from_cache for plan in decode[PLANS])
     assert [*map(keys_read, prefill[PLANS])] == [[60], [60]]

@@ -232,3 +232,12 @@ def test_products_compute_prompts_where_they_are_faster(
     ends = torch.tensor([0, queries])
     expected = plain(batch_of(query, states, states, ends, ends, window), sinks)
     torch.testing.assert_close(with_sinks(*found, sinks), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("longest", "groups"), [(128, [3]), (131, [1, 1, 1])])
+def test_several_queries_make_a_sequence_longer_for_the_flash_kernel(
+    monkeypatch: pytest.MonkeyPatch, longest: int, groups: list[int]
+) -> None:
+    monkeypatch.setattr(products, "are_faster", lambda dtype: False)
+    plan = make_plan([4, 4, 4], [longest - 2, longest - 1, longest], None, SHAPE, None)
+    assert [one.sequences for one in plan.groups] == groups
