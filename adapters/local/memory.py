@@ -60,7 +60,7 @@ def keep_freed() -> None:
     """Let this process keep up to 512 MB that it frees, until `IdleRelease` returns them.
 
     By default the memory of large tensors is returned when they are freed. A step then gets its
-    memory page by page, which takes a quarter of the time of a prompt of 512 tokens. Tensors of
+    memory page by page, which takes a fifth of the time of a prompt of 512 tokens. Tensors of
     more than 32 MB are returned as before. Does nothing outside of glibc, and where its environment
     variables are set.
     """

@@ -12,7 +12,9 @@ from adapters.local.model.attention import PLANS
 from adapters.local.model.cpu_attention import Plan, Shape, make_plan
 from adapters.local.model.experts import are_computed_at_once
 
+# Steps of up to so many tokens are not padded: one stream would pay for padding in each step.
 _EXACT = 4
+# The numbers of tokens of larger steps are multiples of at least 8, and of at most 64.
 _LEAST, _MOST = 8, 64
 
 
@@ -59,8 +61,9 @@ def plans(reads: ReadIndices, shape: Shape) -> list[Plan]:
 
 
 def are_compiled(model: Any) -> bool:
-    """Whether products of `model`, on a CPU, are compiled for each number of tokens, and padding
-    costs less: its tokens would use more of many experts.
+    """Whether the products of `model`, on a CPU, are compiled for each number of tokens, and
+    padding costs less than that. With many experts it does not: each token of padding would read
+    the weights of further ones.
     """
     return bool(model.dtype == torch.bfloat16) and are_computed_at_once(model.config)
 

@@ -118,20 +118,24 @@ def make_plan(
             products_serve,
         )
         for kind in kinds.values()
-        for places, products_serve in _together(kind, queries, keys, shape)
+        for places, products_serve in _together(kind, queries, keys, shape, by_products)
     ]
     return Plan(tuple(groups), tuple(prompts), sum(queries), index is not None, window)
 
 
 def _together(
-    members: Sequence[int], queries: Sequence[int], keys: Sequence[int], shape: Shape
+    members: Sequence[int],
+    queries: Sequence[int],
+    keys: Sequence[int],
+    shape: Shape,
+    products_are_faster: bool,
 ) -> Iterator[tuple[list[int], bool]]:
     """The places of those of `members` that are a group, in their order, and whether `products`
     computes it.
     """
     counts = [keys[place] for place in members]
     most = max(queries[place] for place in members)
-    by_products = most == 1 and products.are_faster(shape.dtype)
+    by_products = most == 1 and products_are_faster
     if by_products:
         groups = products.groups(counts)
     else:

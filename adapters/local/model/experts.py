@@ -2,7 +2,7 @@
 
 transformers sorts tokens by their experts and multiplies the tokens of each expert. With few tokens
 most of that time is spent on a dozen small operations. Two products of all tokens and all experts
-take a quarter of the time if a token uses half of the experts anyway, and the weights are packed;
+take a third of the time if a token uses half of the experts anyway, and the weights are packed;
 the share of an expert that was not chosen is zero. With many tokens, the time goes into passes over
 the states of all experts: one expert after the other takes a third of it, because its states stay
 in the cache of the CPU, and its products add the biases. gpt-oss-20b, of whose 32 experts a token

@@ -59,6 +59,18 @@ def test_memory_without_a_whole_huge_page_stays() -> None:
     assert not use_huge_pages(tensor.data_ptr(), tensor.nbytes)
 
 
+def output_of(script: str, **variables: str | None) -> str:
+    """The output of a Python script, whose environment has no other variables of malloc than the
+    given ones.
+    """
+    environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
+    environment |= {name: value for name, value in variables.items() if value is not None}
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 ARENAS = """
 import ctypes, threading
 from adapters.local.memory import allocate_in_one_arena
@@ -84,13 +96,7 @@ print(sum(begin <= address < end for address in found))
 def test_threads_share_one_arena_unless_the_environment_says_otherwise(
     given: str | None, in_heap: int
 ) -> None:
-    environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
-    if given is not None:
-        environment["MALLOC_ARENA_MAX"] = given
-    command = [sys.executable, "-c", ARENAS]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == in_heap
+    assert int(output_of(ARENAS, MALLOC_ARENA_MAX=given)) == in_heap
 
 
 KEPT = """
@@ -114,13 +120,8 @@ print(after - before, resident() - before)
 @linux_only
 @pytest.mark.parametrize("given", [None, "131072"])
 def test_freed_memory_is_kept_unless_the_environment_says_otherwise(given: str | None) -> None:
-    environment = {name: value for name, value in os.environ.items() if "MALLOC" not in name}
-    if given is not None:
-        environment["MALLOC_MMAP_THRESHOLD_"] = given
-    command = [sys.executable, "-c", KEPT]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    megabytes, after_release = map(int, done.stdout.split())
+    output = output_of(KEPT, MALLOC_MMAP_THRESHOLD_=given)
+    megabytes, after_release = map(int, output.split())
     assert megabytes >= 60 if given is None else megabytes < 20
     assert after_release < 20
 
