@@ -9,6 +9,7 @@ from server.errors import InvalidRequest
 from server.inbound.options import (
     MAX_STOP_LENGTH,
     Reasoning,
+    SummariesWhen,
     derived_seed,
     effective_tier,
     read_effort,
@@ -16,10 +17,12 @@ from server.inbound.options import (
     read_reasoning,
     read_sampling,
     read_stop,
+    read_summary,
     system_content,
     today,
 )
 from server.schemas.sampling import SamplingFields
+from server.summaries.base import Detail
 
 
 def sampling(**fields: Any) -> SamplingParams:
@@ -191,9 +194,10 @@ def test_an_unknown_effort_is_refused(value: Any) -> None:
         ({"effort": "none"}, Reasoning(None)),
         ({"exclude": True}, Reasoning(hidden=True)),
         ({"max_tokens": 0}, Reasoning(None)),
-        ({"max_tokens": 800}, Reasoning(Effort.HIGH, 800)),
-        ({"max_tokens": 500}, Reasoning(Effort.MEDIUM, 500)),
-        ({"max_tokens": 100}, Reasoning(Effort.LOW, 100)),
+        ({"max_tokens": 660}, Reasoning(Effort.HIGH, 660)),
+        ({"max_tokens": 640}, Reasoning(Effort.MEDIUM, 640)),
+        ({"max_tokens": 360}, Reasoning(Effort.MEDIUM, 360)),
+        ({"max_tokens": 340}, Reasoning(Effort.LOW, 340)),
         ({"max_tokens": 100, "effort": "high"}, Reasoning(Effort.HIGH, 100)),
         ({"max_tokens": 100, "effort": "none"}, Reasoning(None)),
         ({"max_tokens": 100, "enabled": False}, Reasoning(None)),
@@ -231,6 +235,42 @@ def test_an_error_names_the_bad_reasoning_field(value: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         read_reasoning(value)
     assert refused.value.param == param
+
+
+def test_an_error_names_the_bad_include_reasoning() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_reasoning(None, include="no")
+    assert refused.value.param == "include_reasoning"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_given", "when", "detail"),
+    [
+        ("concise", True, "requested", "concise"),
+        ("detailed", True, "default", "detailed"),
+        (None, False, "requested", None),
+        (None, False, "default", "auto"),
+        (None, True, "default", None),
+        ("auto", True, "never", None),
+    ],
+)
+def test_the_server_decides_which_answers_have_summaries(
+    value: Any, is_given: bool, when: SummariesWhen, detail: Detail | None
+) -> None:
+    assert read_summary(value, when, Reasoning(), is_given=is_given) == detail
+
+
+@pytest.mark.parametrize("reasoning", [Reasoning(None), Reasoning(hidden=True)])
+def test_without_visible_reasoning_there_is_no_summary(reasoning: Reasoning) -> None:
+    assert read_summary("auto", "requested", reasoning, is_given=True) is None
+
+
+@pytest.mark.parametrize("value", ["", "long", True, ["auto"]])
+@pytest.mark.parametrize("when", ["never", "requested"])
+def test_an_unknown_kind_of_summary_is_refused(value: Any, when: SummariesWhen) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_summary(value, when, Reasoning(), is_given=True)
+    assert refused.value.param == "reasoning.summary"
 
 
 def test_without_reasoning_the_system_message_has_low_effort() -> None:
