@@ -151,6 +151,10 @@ def test_the_name_of_an_unsupported_kind_is_shortened(caplog: Any) -> None:
         ([CUSTOM | {"format": {"type": "xml"}}], "tools.0.format.type"),
         ([CUSTOM | {"format": {"type": "grammar", "syntax": "peg"}}], "tools.0.format.syntax"),
         (
+            [CUSTOM | {"format": {"type": "grammar", "grammar": {"syntax": "peg"}}}],
+            "tools.0.format.grammar.syntax",
+        ),
+        (
             [CUSTOM | {"format": {"type": "grammar", "syntax": "lark"}}],
             "tools.0.format.definition",
         ),
@@ -333,6 +337,18 @@ def test_names_of_the_model_context_protocol_are_accepted(name: str) -> None:
 )
 def test_the_number_and_size_of_tools_are_limited(tools: list[Any], param: str) -> None:
     assert failing_param(read_tools, tools) == param
+
+
+def test_as_many_tools_and_kinds_as_the_limits_name_are_accepted() -> None:
+    namespace = {
+        "type": "namespace",
+        "name": "n",
+        "tools": [CUSTOM | {"name": f"t{n}"} for n in range(MAX_TOOLS)],
+    }
+    kinds = [{"type": f"kind_{n}"} for n in range(MAX_LISTED)]
+    read = read_tools([namespace, *kinds])
+    assert len(read.served) == MAX_TOOLS
+    assert len(read.unserved_kinds) == MAX_LISTED
 
 
 def test_the_size_of_a_tool_choice_is_limited() -> None:
