@@ -18,13 +18,17 @@ from server.tools.mcp.limits import MAX_ARGUMENTS
 # Without references and patterns, a check takes time in proportion to schema times arguments.
 _CHECKED = (
     *("type", "enum", "const", "properties", "required", "additionalProperties"),
-    *("items", "prefixItems", "anyOf", "oneOf", "allOf"),
+    *("items", "prefixItems", "anyOf", "allOf"),
     *("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 )
 _Validator = create(
     meta_schema={},
-    validators={name: Draft202012Validator.VALIDATORS[name] for name in _CHECKED},
+    validators={
+        **{name: Draft202012Validator.VALIDATORS[name] for name in _CHECKED},
+        # Flattened alternatives permit more than the server's: a value may fit several of them.
+        "oneOf": Draft202012Validator.VALIDATORS["anyOf"],
+    },
     type_checker=Draft202012Validator.TYPE_CHECKER,
 )
 _MAX_REASON = 500

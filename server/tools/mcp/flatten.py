@@ -137,8 +137,10 @@ def _object(value: Mapping[str, Any], inner: Callable[[Any], Any]) -> dict[str, 
     if isinstance(required, list) and len(required) <= MAX_VALUES:
         names = dict.fromkeys(name for name in required if isinstance(name, str))
         flat["required"] = list(names)
-    if isinstance(value.get("additionalProperties"), Mapping | bool):
-        flat["additionalProperties"] = inner(value["additionalProperties"])
+    others = value.get("additionalProperties")
+    # It says nothing of the names that a pattern matches, and patterns are left out.
+    if isinstance(others, Mapping | bool) and not value.get("patternProperties"):
+        flat["additionalProperties"] = inner(others)
     return flat
 
 

@@ -1,5 +1,6 @@
 """Schemas of servers in the subset that is declared, compiled and checked."""
 
+import json
 from contextlib import suppress
 from typing import Any
 
@@ -71,6 +72,14 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "properties": {"a": {"prefixItems": [{"type": "string"}], "items": False}},
         },
     ),
+    "names by a pattern": (
+        {"patternProperties": {"^x-": {"type": "string"}}, "additionalProperties": False},
+        {"type": "object"},
+    ),
+    "no names by a pattern": (
+        {"patternProperties": {}, "additionalProperties": False},
+        {"type": "object", "additionalProperties": False},
+    ),
     "parts that are no schema": (
         {"properties": {"a": 7, "b": {"type": "x", "enum": [], "minLength": -1, "items": 3}}},
         {"type": "object", "properties": {"a": {}, "b": {}}},
@@ -96,6 +105,37 @@ def test_a_schema_is_flattened(case: str) -> None:
     schema, flat = SAME[case]
 
     assert flatten(schema) == flat
+
+
+NODE = {
+    "type": "object",
+    "properties": {"next": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]}},
+}
+EXCEPT = [{"type": "string", "not": {"const": "any"}}, {"const": "any"}]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"$ref": "#/$defs/node"}, {"next": None}),
+        ({"oneOf": EXCEPT}, "any"),
+        ({"oneOf": EXCEPT}, "other"),
+    ],
+    ids=["a reference to itself", "one left out", "others"],
+)
+def test_one_of_several_permits_all_that_it_did(schema: dict[str, Any], value: Any) -> None:
+    """What is left of the alternatives may permit the same values."""
+    arguments = {"a": value}
+    flat = flatten({"properties": {"a": schema}, "$defs": {"node": NODE}})
+
+    assert read_arguments(json.dumps(arguments), flat) == arguments
+
+
+def test_none_of_several_is_refused() -> None:
+    flat = flatten({"properties": {"a": {"oneOf": EXCEPT}}})
+
+    with pytest.raises(InvalidArguments, match="not valid under any"):
+        read_arguments('{"a": 7}', flat)
 
 
 def test_a_schema_of_too_many_parts_is_refused() -> None:
