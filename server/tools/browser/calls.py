@@ -12,7 +12,7 @@ NAME = "browser"
 MOST_QUERY = 2000
 MOST_PATTERN = 500
 _LARGEST = 10**9
-_LINK_ID = re.compile(r"\s*【?(\d{1,9})(?:†.*)?\s*", re.DOTALL)
+_LINK_ID = re.compile(r"\s*【?(-1|\d{1,9})(?:†.*)?\s*", re.DOTALL)
 
 
 class BadCall(Exception):
