@@ -11,7 +11,7 @@ import httpx
 import httpx2
 import pytest
 
-from server.tools.fetch.errors import BlockedTarget, FetchError, Unreachable
+from server.tools.fetch.errors import BlockedTarget, FetchError, FetchTimeout, Unreachable
 from server.tools.fetch.guard import Guard, GuardedBackend, SystemResolver, guard_transport
 from server.tools.fetch.urls import FetchPolicy, parse_domains
 from tests.certificates import certificates
@@ -279,6 +279,14 @@ async def test_answers_of_a_name_server_that_cannot_be_used(found: list[str]) ->
         return found
 
     with pytest.raises(Unreachable):
+        await Guard(FetchPolicy(), resolve).addresses("a.example", 443)
+
+
+async def test_a_name_server_that_takes_too_long_is_a_timeout() -> None:
+    async def resolve(host: str) -> list[str]:
+        raise TimeoutError
+
+    with pytest.raises(FetchTimeout):
         await Guard(FetchPolicy(), resolve).addresses("a.example", 443)
 
 
