@@ -222,7 +222,7 @@ class TurnReader:
                 # The common case comes first, without calls and patterns.
                 if self._message.may_stop:
                     events += self._before_stop(event)
-                elif event.text:
+                else:
                     logprobs = self._logprobs_of(event.span) if self._logprobs else ()
                     events.append(TextDelta(event.index, event.text, logprobs))
             elif isinstance(event, MessageStarted):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from adapters.base import FinishReason, GenerationChunk, TokenLogprobs
 from harmony.events import Header, MessageStarted, Repair
 from harmony.messages import Author, Channel, Message, Role
-from harmony.parser import Parser
+from harmony.parser import NEXT_MESSAGE, Parser
 from harmony.tokenizer import decode, encode_with_control
 from server.generation.turn_events import (
     MessageClosed,
@@ -147,10 +147,71 @@ def test_the_ids_of_an_unfinished_message_are_not_replayed() -> None:
     assert (message.complete, message.message.tokens) == (False, None)
 
 
+def test_an_empty_message_that_the_model_began_is_shown() -> None:
+    events = read(f"{ANSWER}<|end|><|start|>assistant{ANSWER}Bye<|return|>")
+    assert [event.index for event in events if isinstance(event, MessageStarted)] == [0, 1]
+    assert [each.message.content for each in closed(events)] == ["", "Bye"]
+
+
 def test_a_completion_without_a_message_is_only_finished() -> None:
     assert read("<|channel|>ana", reason="length") == [
         TurnFinished("length", Usage(10, output=len(encode_with_control("<|channel|>ana"))))
     ]
+
+
+def test_the_open_message_and_the_last_one_are_known() -> None:
+    turn_reader = reader()
+    known = []
+    for piece in ("<|channel|>analysis<|message|>One", "<|end|>", f"<|start|>assistant{ANSWER}"):
+        turn_reader.push(GenerationChunk((*encode_with_control(piece),)))
+        known.append((turn_reader.header, turn_reader.last and turn_reader.last.message.content))
+    assert known == [(Header(Channel.ANALYSIS), None), (None, "One"), (Header(Channel.FINAL), None)]
+
+
+def test_the_repairs_of_all_messages_are_known() -> None:
+    turn_reader = reader()
+    text = "<|channel|>finally<|message|>Hi<|end|><|start|>assistant" + ANSWER + "<|endofprompt|>"
+    turn_reader.push(GenerationChunk((*encode_with_control(text),)))
+    assert turn_reader.repairs == [Repair.UNKNOWN_CHANNEL]
+    turn_reader.finish("stop")
+    assert turn_reader.repairs == [Repair.UNKNOWN_CHANNEL, Repair.CONTROL_IN_BODY]
+
+
+# Tokens that the server inserts
+
+
+def inserted(*, logprobs: bool = False) -> tuple[TurnReader, list[TurnEvent]]:
+    """A reader of reasoning that the server ended before the answer, and all events."""
+    thought, answer = "<|channel|>analysis<|message|>One", f"{ANSWER}Hi<|return|>"
+    turn_reader = reader()
+    events: list[TurnEvent] = []
+    for chunk in chunks(encode_with_control(thought), logprobs=logprobs):
+        events += turn_reader.push(chunk)
+    events += turn_reader.insert(NEXT_MESSAGE, Repair.REPETITION)
+    for chunk in chunks(encode_with_control(answer), logprobs=logprobs):
+        events += turn_reader.push(chunk)
+    return turn_reader, events
+
+
+def test_a_message_that_inserted_tokens_end_has_the_repair() -> None:
+    turn_reader, events = inserted()
+    assert [(each.message.content, each.repairs) for each in closed(events)] == [
+        ("One", (Repair.REPETITION,)),
+        ("Hi", ()),
+    ]
+    assert turn_reader.repairs == [Repair.REPETITION]
+
+
+def test_inserted_tokens_are_not_counted() -> None:
+    turn_reader, _ = inserted()
+    sampled = encode_with_control(f"<|channel|>analysis<|message|>One{ANSWER}Hi<|return|>")
+    assert turn_reader.usage == Usage(10, output=len(sampled), reasoning=1)
+
+
+def test_text_after_inserted_tokens_has_its_own_logprobs() -> None:
+    _, events = inserted(logprobs=True)
+    deltas = [event for event in events if isinstance(event, TextDelta)]
+    assert [decode([each.token_id for each in delta.logprobs]) for delta in deltas] == ["One", "Hi"]
 
 
 # Stop strings
@@ -332,10 +393,13 @@ def test_prompt_tokens_are_the_prompts() -> None:
 
 
 def read_opened(completion: str, size: int) -> list[TurnEvent]:
-    """All events of a completion after a prompt that ends with the header of the answer."""
+    """All events of a completion after a prompt that ends with the header of the answer.
+
+    The first chunk has no token, as those of engines that report the cached tokens early.
+    """
     prefix = (*encode_with_control("<|start|>assistant"), *encode_with_control(ANSWER))
     turn_reader = TurnReader(Parser(prefix=prefix), 10, opened=True)
-    events: list[TurnEvent] = []
+    events = turn_reader.push(GenerationChunk((), cached_tokens=7))
     for chunk in chunks(encode_with_control(completion), size):
         events += turn_reader.push(chunk)
     return [*events, *turn_reader.finish("stop")]

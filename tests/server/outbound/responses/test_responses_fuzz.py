@@ -70,6 +70,7 @@ def check(events: list[dict[str, Any]]) -> None:
         if event["type"] == "response.reasoning_summary_text.delta":
             summaries[event["output_index"], event["summary_index"]] += event["delta"]
         elif event["type"].endswith(".delta"):
+            assert event["delta"]
             deltas[event["output_index"]] += event["delta"]
     response = events[-1]["response"]
     Response.model_validate(response, strict=True)
