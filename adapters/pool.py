@@ -255,7 +255,7 @@ class Pool:
         tickets: dict[Member, int] = {}
         failure: BackendError | None = None
         faults = 0
-        while untried and faults < _MAX_FAULTS:
+        while untried:
             # Those that are down only where all are.
             member = choose(_available(untried) or untried, request)
             untried.remove(member)
@@ -277,6 +277,8 @@ class Pool:
                 if not isinstance(error, Unreached):
                     candidates.remove(member)
                 faults += _is_fault(error)
+                if faults == _MAX_FAULTS:
+                    break
             untried = untried or await self._again(candidates, pauses)
         raise failure or BackendFailed(f"the {self._name} backend is not running")
 

@@ -867,6 +867,18 @@ async def test_nobody_waits_for_engines_that_are_down() -> None:
     assert pause.seconds == []
 
 
+@pytest.mark.parametrize("unreached", [0, 1, 2])
+async def test_what_two_engines_failed_does_not_wait_for_a_third_one(unreached: int) -> None:
+    engines, pause = [Engine(), Engine(), Engine()], Paused()
+    async with pooled(*engines, pause=pause) as pool:
+        for engine in engines:
+            engine.fault = EngineFault("500")
+        engines[unreached].fault = Unreached("ConnectTimeout")
+        with pytest.raises(EngineFault, match="500"):
+            await run(pool, ask())
+    assert pause.seconds == []
+
+
 async def test_an_engine_that_goes_down_in_the_pause_is_not_tried_again() -> None:
     engine = Engine()
 
