@@ -300,13 +300,16 @@ def _check_literals(literals: Iterable[str]) -> None:
         raise InvalidConstraint(f"a text in it has more than {MAX_LITERAL_BYTES:,} bytes")
 
 
-_SLASH_OR_ESCAPE = re.compile(r"\\.|[/\n\r]", re.DOTALL)
+_SLASH_OR_ESCAPE = re.compile(r"\\.|/", re.DOTALL)
 _LITERAL = re.compile(r"(?:[^\\\[\](){}.*+?|^$]|\\[^A-Za-z0-9])++")
-_ESCAPED = {"/": r"\/", "\n": r"\n", "\r": r"\r", "\\\n": r"\n", "\\\r": r"\r"}
+_ESCAPED = {"/": r"\/", "\\\n": r"\n", "\\\r": r"\r"}
 
 
 def _regex(pattern: str) -> str:
-    """`pattern` as a Lark regex, which is always anchored. Slashes and line ends are escaped."""
+    """`pattern` as a Lark regex, which is always anchored. Slashes are escaped.
+
+    Line ends stay: with the flag `x` they end comments, and are no text.
+    """
     _check_unicode(pattern)
     backslashes = len(pattern) - len(pattern.rstrip("\\"))
     if backslashes % 2:

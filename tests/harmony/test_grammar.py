@@ -249,6 +249,8 @@ ANSWERS: dict[str, tuple[Body, list[str], list[str]]] = {
     "own style": (SchemaJson({"x-guidance": {"lenient": True}}), ["[1,2]"], ["[1, 2]"]),
     "regex": (RegexText(r"^[ab]+/\d\n?$"), ["ab/1", "a/1\n"], ["a1", "a/"]),
     "regex with a line": (RegexText("a\nb"), ["a\nb"], ["ab"]),
+    "regex with CRLF": (RegexText("a\r\nb"), ["a\r\nb"], ["ab"]),
+    "regex with comments": (RegexText("(?x)\n a # one/\n b\r\n\\ c"), ["ab c"], ["a", "a\nb c"]),
     "regex with an escaped line end": (RegexText("a\\\nb"), ["a\nb"], ["ab"]),
     "regex with a dollar": (RegexText(r"a\$"), ["a$"], ["a"]),
     "empty regex": (RegexText("^$"), [""], ["a"]),
@@ -296,6 +298,7 @@ def test_the_answer_has_the_form_that_was_asked_for(
         (LarkText('start: "a" }\nfinal: "b"\nrest: %json {'), "JSON"),
         (LarkText('start: "a" }\nfinal: "b"'), "braces"),
         (LarkText('start: "a" {'), "braces"),
+        (LarkText('start: A\n\nA: "a" ; "b"'), "at line 3$"),
     ],
 )
 def test_what_could_break_out_of_its_place_is_refused(body: Body, reason: str) -> None:

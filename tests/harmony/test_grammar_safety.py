@@ -119,6 +119,7 @@ def test_a_text_too_long_to_be_forced_is_refused(body: Body) -> None:
         LarkText(f'start: "{LONG[:-3]}"'),
         RegexText("|".join(f"w{number}" for number in range(MAX_LITERAL_BYTES // 4))),
         SchemaJson({"type": "string", "description": LONG, "pattern": "[ab]|" * 10_000 + "c"}),
+        SchemaJson({"const": "\u00e9" * (MAX_LITERAL_BYTES // 2 - 1)}),
         SchemaJson({"enum": [f"value {number}" for number in range(MAX_LITERAL_BYTES // 4)]}),
     ],
 )
