@@ -1,5 +1,6 @@
 """Conversion of turn events to events of the Responses API, checked with the SDK's types."""
 
+from dataclasses import replace
 from typing import Any, get_args
 
 import orjson
@@ -12,6 +13,7 @@ from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from server.errors import APIError, InvalidRequest, RateLimited, ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.recording import Record, RecordedCall
 from server.generation.turn_events import (
     MessageClosed,
     TextDelta,
@@ -21,6 +23,7 @@ from server.generation.turn_events import (
 )
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
+from server.schemas.responses import RECORD
 
 TOOLS = (
     DeclaredTool("functions.f", "f"),
@@ -358,3 +361,51 @@ def test_messages_are_stored_by_item_id() -> None:
     events = play(out, *message(ANALYSIS, "a"), *message(CALL, "{}"), finished())
     items = events[-1]["response"]["output"]
     assert [out.messages_by_item_id[item["id"]].content for item in items] == ["a", "{}"]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_reasoning_is_sealed_whether_or_not_it_is_shown_and_complete(hidden: bool) -> None:
+    events = emit(
+        *message(ANALYSIS, "a"),
+        *message(FINAL, "b"),
+        *message(ANALYSIS, "c", complete=False),
+        finished("length"),
+        hide_reasoning=hidden,
+        seal=lambda sealed: f"sealed {sealed.content}",
+    )
+    output = events[-1]["response"]["output"]
+    assert [item.get("encrypted_content") for item in output] == ["sealed a", None, "sealed c"]
+    assert fold(events[:-1])["output"] == output
+    assert "encrypted_content" not in output[1]
+
+
+def test_token_ids_are_shown_on_request() -> None:
+    end = TurnFinished("stop", Usage(2), prompt_token_ids=(1, 2), token_ids=(3,))
+    ids = {"prompt_token_ids": (1, 2), "token_ids": (3,)}
+    assert emit(end, show_ids=True)[-1]["response"].items() >= ids.items()
+    assert not emit(end)[-1]["response"].keys() & ids.keys()
+
+
+def test_a_record_is_shown_where_there_is_one() -> None:
+    record = Record((), (RecordedCall("python", 5, 7),))
+    shown = emit(replace(finished(), record=record))[-1]["response"][RECORD]
+    assert shown["calls"] == [{"recipient": "python", "started_ms": 5, "ended_ms": 7}]
+    assert RECORD not in emit(finished())[-1]["response"]
+
+
+def test_a_response_is_queued_until_its_first_event() -> None:
+    out = ResponsesOutbound({**CREATED, "status": "queued"}, PLAN)
+    events = play(out, *message(FINAL, "x"))
+    assert kinds(events)[:4] == ["created", "queued", "in_progress", "output_item.added"]
+    assert [e["response"]["status"] for e in events[:3]] == ["queued", "queued", "in_progress"]
+    assert "in_progress" not in kinds(events[3:])
+    assert out.cancel()[-1]["response"]["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail"])
+def test_a_queued_response_may_end_before_its_first_event(end: str) -> None:
+    out = ResponsesOutbound({**CREATED, "status": "queued"}, PLAN)
+    events = [*out.start(), *(out.cancel() if end == "cancel" else out.fail(ServerFailed("x")))]
+    assert kinds(events)[:2] == ["created", "queued"]
+    assert "in_progress" not in kinds(events)
+    assert events[-1]["response"]["output"] == []

@@ -315,7 +315,8 @@ def test_items_that_are_known_before_come_first() -> None:
         opening=({**tools, "id": "mcpl_2", "tools": [], "error": "no"},),
     )
     opening = (*good.opening, *bad.opening)
-    events = ResponsesOutbound(CREATED, plan(tools=declared(good, bad)), opening=opening).start()
+    out = ResponsesOutbound(CREATED, plan(tools=declared(good, bad)), opening=opening)
+    events = out.start()
     check(events)
     assert kinds(events)[2:] == [
         "output_item.added",
@@ -327,6 +328,10 @@ def test_items_that_are_known_before_come_first() -> None:
         "mcp_list_tools.failed",
         "output_item.done",
     ]
+    assert events[2]["item"] == {**good.opening[0], "tools": []}
+    answer = [*events, *push(out, *message(FINAL, "x"), TurnFinished("stop", Usage(1)))]
+    check(answer)
+    assert output(answer)[:2] == [*opening]
     queued = ResponsesOutbound({**CREATED, "status": "queued"}, plan(), opening=good.opening)
     assert kinds(queued.start()) == ["created", "queued"]
     first = push(queued, TurnFinished("stop", Usage(1)))
