@@ -16,6 +16,7 @@ from harmony.grammar import (
     after_hosted_call,
     answer_grammar,
     final_headers,
+    reasoned_grammar,
     turn_grammar,
 )
 from harmony.tokenizer import decode, encode, encode_with_control
@@ -229,6 +230,15 @@ def test_after_a_hosted_call_the_budget_is_what_is_left(
     assert after_hosted_call(spec, reasoned=3) == GrammarSpec(TOOLS, reasoning_budget=left)
 
 
+def test_once_reasoning_has_ended_the_rest_of_the_turn_is_left() -> None:
+    grammar = reasoned_grammar(GrammarSpec(TOOLS, reasoning_budget=16))
+    assert grammar is not None
+    assert refused_at(grammar, PREAMBLE + ANSWER) is None
+    assert refused_at(grammar, CALLED) is None
+    assert refused_at(grammar, THOUGHT) == "<|message|>"
+    assert reasoned_grammar(GrammarSpec(TOOLS, reasoning=False)) is None
+
+
 def test_the_answer_alone_is_the_final_message_in_its_form() -> None:
     spec = GrammarSpec(answer=RegexText("yes"), reasoning=False, preambles=False)
     grammar = turn_grammar(spec)
@@ -298,6 +308,7 @@ def test_the_answer_has_the_form_that_was_asked_for(
         (LarkText('start: "a" }\nfinal: "b"\nrest: %json {'), "JSON"),
         (LarkText('start: "a" }\nfinal: "b"'), "braces"),
         (LarkText('start: "a" {'), "braces"),
+        (LarkText('start: "a" }\nfinal: "b" {'), "braces"),
         (LarkText('start: A\n\nA: "a" ; "b"'), "at line 3$"),
     ],
 )
