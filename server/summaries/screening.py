@@ -12,10 +12,15 @@ MOST_QUOTED = 15
 
 _CONTROL = re.compile(r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f]")
 _LINK = re.compile(
-    r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<!--|"
+    r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<[a-z][a-z0-9+.-]{1,31}:(?!:)[^\s<>]*>|"
+    r"<!(?:--|\[cdata\[|[a-z])|<\?[a-z]|"
     r"<\s*(?:/\s*)?(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
 )
-"""Links, and the beginnings of tags that reach out, run or hide what follows them."""
+"""Links, and the beginnings of tags that reach out, run or hide what follows them.
+
+`<mailto:a@b.c>` is a link of Markdown, whatever its scheme. `<std::string>` would be one, too, but
+leads nowhere.
+"""
 _ELEMENTS = """\
 abbr acronym address applet area article aside audio basefont bdi bdo bgsound big blink blockquote
 br button canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir
@@ -41,7 +46,8 @@ _TAG = re.compile(
 # The first `eyj` of a run of word characters is the one with the most of them after it. The others
 # are not tried, which would take quadratic time.
 _KEY = re.compile(
-    r"\b(?:(?:sk|pk|rk)-[\w-]{8}|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"
+    r"\b(?:(?:sk|pk|rk)(?:-|_(?:live|test)_)[\w-]{8}"
+    r"|(?:gh[opsur]|github_pat|glpat|hf|xox[abeprs])[-_][\w-]{8}"
     r"|(?:akia|asia)[a-z0-9]{12}|aiza[\w-]{20})|(?<![\w-])(?>[\w-]*?\beyj)[\w-]{10,}+\."
     r"|-----begin ",
     re.IGNORECASE,

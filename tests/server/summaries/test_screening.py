@@ -39,7 +39,14 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("See ![](x) now.", "link"),
         ("See <IMG src=x> now.", "link"),
         ("See www.example.com now.", "link"),
+        ("See <javascript:alert(1)> now.", "link"),
+        ("See <MAILTO:eve@example.com?body=x> now.", "link"),
+        ("See <!-- now.", "link"),
+        ("See <![CDATA[x now.", "link"),
+        ("See <!DOCTYPE html> now.", "link"),
+        ("See <?xml x?> now.", "link"),
         ("It uses sk-abcdefgh1 now.", "secret"),
+        ("It uses sk_live_abcdefgh1 now.", "secret"),
         ("It uses AKIAABCDEFGHIJKL now.", "secret"),
         ("It uses -----BEGIN RSA PRIVATE KEY now.", "secret"),
         ("It uses a-eyJ-eyJhbGciOiJIUzI1NiJ9.e now.", "secret"),
@@ -55,7 +62,15 @@ def test_what_only_looks_like_the_beginning_of_a_key_passes(text: str) -> None:
     assert found(text) == ""
 
 
-@pytest.mark.parametrize("text", ["eyjaaaaaaaaa-" * 100_000, f"x <{' ' * 1_000_000}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyjaaaaaaaaa-" * 100_000,
+        f"x <{' ' * 1_000_000}",
+        "<ab:" * 300_000,
+        "<ab:" + "x" * 1_000_000,
+    ],
+)
 def test_no_pattern_takes_quadratic_time(text: str) -> None:
     # With patterns that do, each of these takes hours.
     assert found(text) == ""
@@ -113,6 +128,9 @@ def test_tags_are_found(tag: str) -> None:
         "Box<S>",
         "x<q>y",
         "std::vector<double>",
+        "Vec<std::string>",
+        "List<?> and Class<? extends T>",
+        "sk_learn_tests and pk_live",
         "the path /users/<id>",
         "a <- b -> c",
     ],
