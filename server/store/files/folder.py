@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import AsyncIterator
@@ -31,6 +32,7 @@ class FileFolder:
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._cleanup: weakref.finalize[[Path, bool], FileFolder] | None = None
+        self._making = threading.Lock()
 
     def stage(self) -> "StagedFile":
         """A new file to write to. Raises OSError."""
@@ -78,11 +80,13 @@ class FileFolder:
             self._cleanup = self._folder = None
 
     def _made(self) -> Path:
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="gpt-oss-files-"))
-            self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, True)
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return self._folder
+        # Uploads begin on threads: two at once would each make a temporary folder.
+        with self._making:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="gpt-oss-files-"))
+                self._cleanup = weakref.finalize(self, shutil.rmtree, self._folder, True)
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return self._folder
 
 
 class StagedFile:

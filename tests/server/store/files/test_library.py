@@ -476,3 +476,11 @@ async def test_concurrent_uploads_do_not_mix(folder: Path) -> None:
     files = await asyncio.gather(*(add(library, content) for content in contents))
     for file, content in zip(files, contents, strict=True):
         assert await whole(library, file) == content
+
+
+async def test_uploads_that_begin_together_share_a_temporary_folder() -> None:
+    for _ in range(20):
+        library = Library(None)
+        files = await asyncio.gather(*(add(library, bytes([number])) for number in range(8)))
+        assert [await whole(library, file) for file in files] == [bytes([n]) for n in range(8)]
+        library.close()
