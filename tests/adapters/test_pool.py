@@ -303,6 +303,27 @@ async def test_stopping_stops_every_engine_and_refuses_what_comes_then() -> None
         await pool.check()
 
 
+async def test_an_engine_is_stopped_when_its_health_check_has_ended() -> None:
+    ended: list[str] = []
+
+    class Slow(Engine):
+        async def check(self) -> None:
+            self.checked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                ended.append("check")
+
+        async def stop(self) -> None:
+            ended.append("engine")
+
+    engine = Slow()
+    async with pooled(engine, health_seconds=OFTEN):
+        await engine.checked.wait()
+    assert ended == ["check", "engine"]
+
+
 async def test_it_is_healthy_while_one_engine_is() -> None:
     engines = [Engine(), Engine()]
     async with pooled(*engines) as pool:
@@ -713,17 +734,24 @@ async def test_an_answer_to_a_later_attempt_ends_the_failures() -> None:
         assert pool._members[0].available
 
 
-async def test_a_failure_at_the_moment_of_a_cancellation_is_looked_at(
+async def test_what_an_engine_raises_when_it_is_cancelled_is_looked_at(
     unhandled: list[dict[str, Any]],
 ) -> None:
-    engine = Engine()
+    class Failing(Engine):
+        async def generate(
+            self, request: GenerationRequest
+        ) -> AsyncGenerator[GenerationChunk, None]:
+            self.asked.append(request.request_id)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise BackendFailed("the connection cannot be closed")
+            yield LAST
+
+    engine = Failing()
     async with pooled(engine) as pool:
-        engine.gate.clear()
         task = asyncio.create_task(run(pool, ask()))
         await until(lambda: bool(engine.asked))
-        engine.fault = BackendFailed("500")
-        engine.gate.set()
-        await asyncio.sleep(0)  # the engine fails; the request does not know yet
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
