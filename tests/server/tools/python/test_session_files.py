@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import sys
 from contextlib import closing
 from itertools import islice
@@ -22,6 +23,9 @@ from server.tools.python.session_files import (
     shrink,
     usage,
 )
+from tests.server.tools.python.conftest import NOBODY, as_nobody
+
+USER = 12345
 
 
 def upload(folder: Path, path: str, content: bytes = b"x") -> None:
@@ -154,6 +158,37 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
         with pytest.raises(NoSuchFile):
             upload(tmp_path, path)
     assert still_open(tmp_path) == []
+
+
+def test_what_an_upload_makes_is_for_its_owner_alone(tmp_path: Path) -> None:
+    upload(tmp_path, "a/b")
+    assert [(tmp_path / path).stat().st_mode & 0o077 for path in ("a", "a/b")] == [0, 0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_an_upload_makes_is_given_to_its_user(tmp_path: Path) -> None:
+    file = Upload(tmp_path, "a/b", USER)
+    file.finish()
+    file.close()
+    assert [(tmp_path / path).stat().st_uid for path in ("a", "a/b")] == [USER, USER]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_a_link_leads_to_is_not_given_to_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code of the session may put a link in the place of a folder that was just made."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+
+    def make(name: str, mode: int, *, dir_fd: int) -> None:
+        os.symlink(outside, name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", make)
+    with pytest.raises(NoSuchFile):
+        Upload(inside, "a/b", USER)
+    assert outside.stat().st_uid == 0
 
 
 def test_an_upload_that_is_not_finished_leaves_the_old_file(tmp_path: Path) -> None:
@@ -301,6 +336,26 @@ def nest(folder: Path, name: str, count: int) -> None:
     os.close(opened)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
+def test_a_folder_that_is_closed_to_its_owner_is_deleted(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_real = subprocess.run
+
+    def run_as_owner(command: tuple[str, ...], **options: bool) -> object:
+        return run_real(as_nobody([*command]), check=False, capture_output=True)
+
+    closed = root / "sessions" / "session" / "closed"
+    closed.mkdir(parents=True)
+    (closed / "file").touch()
+    for path in (*root.glob("sessions/**"), closed / "file"):
+        os.chown(path, NOBODY, NOBODY)
+    closed.chmod(0)
+    monkeypatch.setattr(subprocess, "run", run_as_owner)
+    remove(root / "sessions" / "session")
+    assert os.listdir(root / "sessions") == []
+
+
 def test_a_folder_that_cannot_be_deleted_is_an_error() -> None:
     with pytest.raises(OSError, match="cannot be deleted"):
         remove(Path("/proc/self"))
@@ -321,3 +376,25 @@ def test_a_folder_that_is_kept_closed_is_endless(
     monkeypatch.setattr(os, "open", refused)
     assert usage(tmp_path, 1 << 60) > 1 << 50
     assert [file.path[:2] for file in list_files(tmp_path)] == ["a/"] * 3 + ["c/"] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sessions run on Linux alone")
+def test_a_folder_that_is_closed_to_its_owner_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_real = os.open
+
+    def open_as_owner(path: Path | str, flags: int, *, dir_fd: int | None = None) -> int:
+        """Refuse what the kernel refuses to all but root."""
+        mode = os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode
+        if not flags & os.O_PATH and not mode & 0o400:
+            raise PermissionError
+        return open_real(path, flags, dir_fd=dir_fd)
+
+    paths = tree(tmp_path)
+    (tmp_path / "a").chmod(0)
+    monkeypatch.setattr(os, "open", open_as_owner)
+    walk = Walk(tmp_path)
+    assert sorted(step_of(walk, 100)) == sorted(paths)
+    assert not walk.met_closed
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
