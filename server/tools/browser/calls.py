@@ -126,7 +126,7 @@ def _arguments(content: str) -> Mapping[str, Any]:
 
 
 def _open(arguments: Mapping[str, Any]) -> Open:
-    target = arguments.get("id", -1)
+    target = arguments.get("id")
     link, url = -1, None
     if isinstance(target, str):
         number = _LINK_ID.fullmatch(target)
@@ -134,7 +134,7 @@ def _open(arguments: Mapping[str, Any]) -> Open:
             link = int(number[1])
         elif target.strip():
             url = target.strip().encode("utf-8", "replace").decode()
-    elif target is not None:
+    else:
         link = _integer(arguments, "id")
     return Open(
         link,
