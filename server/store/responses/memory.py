@@ -140,7 +140,8 @@ class MemoryStore:
     ) -> Page[Item] | None:
         """Look up the items."""
         stored = await self.get(owner, response_id)
-        if stored is None:
+        # It may be deleted while its long history is looked through, and then has no sizes.
+        if stored is None or (owner, response_id) not in self._responses:
             return None
         return page_of_items((*stored.history, *stored.input), query, self._sizes.of)
 

@@ -8,6 +8,7 @@ import pytest
 
 from server.store.conversations.base import Conversation
 from server.store.items import StoredItem
+from server.store.lists import ListQuery
 from server.store.responses.base import Ledger, StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import first_of, turn
@@ -146,3 +147,16 @@ async def test_a_response_keeps_the_history_of_one_that_is_deleted_before_it_beg
     two = turn("two", previous=one)
     await put(store, two)
     assert await store.get("a", "two") == two
+
+
+async def test_a_response_that_is_deleted_while_its_items_are_listed_is_not_found() -> None:
+    store = MemoryStore()
+    items = [StoredItem({"id": f"x{number}", "type": "message"}) for number in range(2000)]
+    await store.conversations.create(Conversation("a", "conv_1", 1, "2026-01-31"), items)
+    await put(store, await first_of(store, "conv_1"))
+    listing = asyncio.ensure_future(store.input_items("a", "one", ListQuery(20, "desc")))
+    await asyncio.sleep(0)
+    assert not listing.done()
+    await store.delete("a", "one")
+    await store.conversations.delete("a", "conv_1")
+    assert await listing is None
