@@ -180,17 +180,19 @@ async def serve(limits: Limits, **options: Any) -> AsyncIterator[Served]:
     config = Config(
         app, limits, port=0, log_config=None, lifespan="off", access_log=False, **options
     )
+    config.load()
     server = uvicorn.Server(config)
-    running = asyncio.create_task(server.serve())
-    await until(lambda: server.started)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    await server.on_tick(0)  # the headers of the server
     served = Served(app, server)
     try:
         yield served
     finally:
         app.go_on.set()
         await served.close()
-        server.should_exit = True
-        await running
+        server.servers[0].close()
+        await until(lambda: not served.state.connections and not served.state.tasks)
 
 
 async def until_expired(connection: Protocol, times: int = 2) -> None:
