@@ -108,8 +108,7 @@ class Listings:
         try:
             failure = timed_out(LIST_SECONDS, "To list the server's tools")
             listing = await within(LIST_SECONDS, self._list(server), failure)
-            if listing.size <= _CACHE_BYTES:
-                self._cache[key] = listing
+            self._cache[key] = listing
             return listing
         finally:
             del self._fetches[key]
