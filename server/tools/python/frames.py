@@ -157,7 +157,7 @@ class Output:
             return text
         text = (self._tail + text).replace(self._folder, DATA)
         self._tail = "" if last else _common_end(text, self._folder)
-        return text.removesuffix(self._tail) if self._tail else text
+        return text.removesuffix(self._tail)
 
 
 def _common_end(text: str, path: str) -> str:
