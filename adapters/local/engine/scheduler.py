@@ -55,6 +55,7 @@ class RankedScheduler(Scheduler):
         super().reset()
         self._overtakes = 0
         self._refused: dict[tuple[str, bool], int] = {}
+        self._refused_beside: set[tuple[str, bool]] = set()
         self._skipped: set[str] = set()
 
     def add_waiting_request(self, state: Any) -> None:
@@ -87,6 +88,8 @@ class RankedScheduler(Scheduler):
         """Start waiting requests, as far as there is room for them."""
         refused: dict[tuple[str, bool], int] = {}
         available = available_pages(self.cache)
+        if not self._refused_beside <= self._running():
+            self._refused = {}
         for key in [*islice(self.waiting_requests_order, _LOOK_AHEAD)]:
             if len(self.active_requests) >= self.max_requests_per_batch or (
                 refused and self._overtakes >= _MOST_OVERTAKES
@@ -95,7 +98,7 @@ class RankedScheduler(Scheduler):
             state = self.waiting_requests[key]
             overtakes = bool(refused)
             # Beside the same requests, a prompt without room has it after pages have become free.
-            hopeless = self.active_requests and available <= self._refused.get((key, overtakes), -1)
+            hopeless = available <= self._refused.get((key, overtakes), -1)
             if hopeless or not self._start(state, overtakes):
                 refused[key, overtakes] = available
                 continue
@@ -103,7 +106,15 @@ class RankedScheduler(Scheduler):
             self.waiting_requests_order.remove(key)
             self.active_requests[key] = self.waiting_requests.pop(key)
             available = available_pages(self.cache)
-        self._refused = refused
+        self._refused, self._refused_beside = refused, self._running()
+
+    def _running(self) -> set[tuple[str, bool]]:
+        """The running requests, and whether the prompt of each is in the cache.
+
+        One that leaves may have had no pages yet, but room that was kept for its prompt. Others may
+        share a prompt that is in the cache.
+        """
+        return {(key, bool(state.generated_tokens)) for key, state in self.active_requests.items()}
 
     def _start(self, state: Any, overtakes: bool) -> bool:
         """Start with the pages of the prompt that are in the cache, if there is room for the rest.

@@ -208,6 +208,28 @@ def test_a_request_is_overtaken_only_so_often() -> None:
     assert len(engine.ended) == 64
 
 
+@pytest.mark.parametrize("leaves", ["ends", "is cancelled"])
+def test_a_request_gets_the_room_of_one_that_left_after_its_first_step(leaves: str) -> None:
+    engine = Simulated()
+    engine.add("stream", 20)
+    engine.step()
+    engine.add("first", 500, 1 if leaves == "ends" else 100)
+    engine.add("second", 500, 1)
+    assert engine.step() == {"stream": 1, "first": 500}
+    if leaves == "is cancelled":
+        engine.scheduler.set_request_cancellation("first")
+        engine.scheduler.clear_cancelled_requests()
+    assert engine.step() == {"stream": 1, "second": 500}
+
+
+def test_a_request_starts_when_the_prompt_that_it_shares_has_been_computed() -> None:
+    engine = Simulated()
+    engine.add("first", 600, shared=600)
+    engine.add("second", 600, shared=600)
+    steps = [engine.step() for _ in range(3)]
+    assert steps == [{"first": 512}, {"first": 88}, {"first": 1, "second": 24}]
+
+
 def test_streams_that_share_a_prompt_take_turns_where_a_step_cannot_read_all() -> None:
     engine = Simulated(readable=2048)
     for number in range(6):
