@@ -78,3 +78,11 @@ async def test_what_is_being_made_stays_with_what_it_continues(database: Databas
     await make_old(store, "one", "two")
     assert await store.sweep(OLD) == 1
     assert await rows_of(store) == {"one", "two"}
+
+
+async def test_an_infinite_age_keeps_what_is_old(database: Database) -> None:
+    store = await database.open()
+    await put(store, turn("one"))
+    await make_old(store, "one")
+    assert await store.sweep(float("inf")) == 0
+    assert await rows_of(store) == {"one"}
