@@ -251,7 +251,7 @@ class GrammarCompiler:
         self._closed = True
         for task in list(self._compiled.values()):
             task.cancel()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=False)
 
     async def _compile_on_thread(self, grammar: str) -> Compilation:
         try:

@@ -136,6 +136,16 @@ async def test_the_cache_of_grammars_is_limited(
     assert [grammar[8] for grammar in compiled] == ["a", "b", "c", "b"]
 
 
+async def test_a_grammar_larger_than_the_cache_is_kept_as_the_only_one(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = counted(monkeypatch)
+    monkeypatch.setattr(grammars, "_MAX_CACHED_CHARACTERS", 5)
+    for _ in range(2):
+        assert (await compiler.compile(TEXT)).allows(CHANNEL)
+    assert compiled == [TEXT]
+
+
 async def test_a_grammar_that_does_not_compile_is_refused_with_the_reason(
     compiler: GrammarCompiler,
 ) -> None:
