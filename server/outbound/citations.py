@@ -36,7 +36,10 @@ OPEN = "【"
 _PREFIX = re.compile(r"【(?:\s?(?:\d{1,6}(?:\s?(?:†[^【】\n]*)?)?)?)?\Z")
 _PART = re.compile(r"(?:(\d{1,6})\s?†)?\s*(?:L?\s?(\d{1,7}))?")
 _SEPARATOR = re.compile(r"[,;\u3001\uff0c\uff1b]|(?<=\d)\s+(?=\d{1,6}\s?†)")
-_URL_ESCAPES = {ord(character): quote(character) for character in '()<>\\ "`\n\r\t【】'}
+# Characters that could end a link of Markdown, or what `server.replay` reads as one.
+_NOT_IN_URL = re.compile(r"[()<>\\`\"【】\s\x00-\x1f\x7f]")
+_NOT_IN_LABEL = re.compile(r"[\[\]<>\\`【】\s\x00-\x1f\x7f]")
+_NO_LABEL = "source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,6 @@ class CitationRewriter:
         A last piece without text has the logprobs that no other piece had.
         """
         text, self._pending = self._pending, ""
-        self._count_plain()
         pieces = self._plain(text)
         if self._logprobs and not pieces:
             pieces = [CitedText("")]
@@ -208,7 +210,7 @@ class CitationRewriter:
             yield self._link(source)
 
     def _link(self, source: Citation) -> CitedText:
-        text = f"([{_label(source.url)}]({source.url.translate(_URL_ESCAPES)}))"
+        text = f"([{_label(source.url)}]({_NOT_IN_URL.sub(_escaped, source.url)}))"
         start = self._length
         self._plain(text)
         self._last = source.url
@@ -228,13 +230,17 @@ def _references(marker: str) -> Iterator[tuple[int, int | None]]:
             yield cursor, int(match[2]) if match is not None and match[2] else None
 
 
+def _escaped(character: re.Match[str]) -> str:
+    return quote(character[0])
+
+
 def _label(url: str) -> str:
     """The words of the link: the host without `www.`, or the name of a document."""
     try:
         parts = urlsplit(url)
     except ValueError:
-        return "source"
+        return _NO_LABEL
     host = (parts.hostname or "").removeprefix("www.")
     if parts.scheme not in ("http", "https"):
         host = unquote(parts.path).rpartition("/")[2] or host
-    return re.sub(r"[\[\]【】\s]", "_", host)
+    return _NOT_IN_LABEL.sub("_", host) or _NO_LABEL

@@ -1,22 +1,24 @@
 """Citation markers become links with ranges, however the text is split."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.base import TokenLogprobs
-from server.outbound.citations import MOST_MARKER, CitationRewriter, CitedText
-from server.tools.base import Citation
+from server.outbound.citations import MOST_MARKER, CitationRewriter, CitedText, rewriters
+from server.replay.cited_text import same_cited_text
+from server.tools.base import Citation, ToolDeclaration
+from tests.server.tools.hosted import PYTHON, SEARCH, Session
 
 SOURCES = {
     0: Citation("https://www.lisboa.pt/a?b=c", "Lisboa"),
     6: Citation("https://en.wikipedia.org/wiki/Rust_(fungus)", "Rust"),
-    7: Citation("file-search://docs/a%20b/tools.md", "Tools"),
     12: Citation("https://example.com/【x】 y", "Brackets"),
 }
 LISBOA = "([lisboa.pt](https://www.lisboa.pt/a?b=c))"
 RUST = "([en.wikipedia.org](https://en.wikipedia.org/wiki/Rust_%28fungus%29))"
-TOOLS = "([tools.md](file-search://docs/a%20b/tools.md))"
 
 
 def resolve(cursor: int, line: int | None) -> Citation | None:
@@ -142,13 +144,52 @@ def test_urls_cannot_break_the_link() -> None:
     assert link.citation.url == "https://example.com/【x】 y"
 
 
-def test_a_url_that_is_none_does_no_harm() -> None:
-    rewriter = CitationRewriter(lambda cursor, line: Citation("https://[x", "t"))
-    assert [part.text for part in rewriter.push("【0†L1】")] == ["([source](https://[x))"]
+def link_to(url: str) -> str:
+    (link,) = CitationRewriter(lambda cursor, line: Citation(url, "t")).push("【0†L1】")
+    return link.text
 
 
-def test_documents_are_named_by_their_file() -> None:
-    assert text_of("【7†L1】") == TOOLS
+@pytest.mark.parametrize(
+    ("url", "link"),
+    [
+        ("https://[x", "([source](https://[x))"),
+        ("https:///a", "([source](https:///a))"),
+        ("file-search://docs/a%20b/tools.md", "([tools.md](file-search://docs/a%20b/tools.md))"),
+        ("file-search://docs/", "([docs](file-search://docs/))"),
+        ("file-search://d/a%60%5B<%5C.md", "([a____.md](file-search://d/a%60%5B%3C%5C.md))"),
+        ("https://[::1]/a\u00a0b\x0bc", "([::1](https://[::1]/a%C2%A0b%0Bc))"),
+    ],
+)
+def test_any_url_becomes_a_link(url: str, link: str) -> None:
+    assert link_to(url) == link
+
+
+@given(st.text())
+def test_a_link_comes_back_as_the_marker(url: str) -> None:
+    assert same_cited_text(f"a {link_to(url)}.", "a【0†L1】.")
+
+
+def test_the_first_tool_that_knows_a_source_is_cited() -> None:
+    citing = replace(SEARCH, cites=True)
+    sessions = [Source(PYTHON, "no"), Source(citing), Source(citing, "b"), Source(citing, "c")]
+    make = rewriters(sessions, json=False)
+    assert make is not None
+    assert [part.text for part in make().push("【0†L1】")] == ["([b](https://b))"]
+    no_links = rewriters(sessions, json=True)
+    assert no_links is not None
+    assert no_links().push("【0†L1】") == []
+    assert rewriters(sessions[:1], json=False) is None
+
+
+class Source(Session):
+    """A session in which each marker cites a host, if it has one."""
+
+    def __init__(self, declared: ToolDeclaration, host: str | None = None) -> None:
+        super().__init__(declared)
+        self.host = host
+
+    def cite(self, cursor: int, line: int | None = None) -> Citation | None:
+        return None if self.host is None else Citation(f"https://{self.host}", "t")
 
 
 def test_json_answers_have_no_markers() -> None:
