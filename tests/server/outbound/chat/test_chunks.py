@@ -12,7 +12,7 @@ from adapters.base import TokenLogprobs
 from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from harmony.tokenizer import encode
-from server.errors import ServerFailed
+from server.errors import InvalidRequest, ServerFailed
 from server.generation.plan import TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.turn_events import (
@@ -25,6 +25,8 @@ from server.generation.turn_events import (
 from server.outbound.chat.chunks import ChatOutbound, ChatRenderOptions
 from server.outbound.chat.fields import chunk_fields, encoder, usage_chunk
 from server.outbound.chat.fold import fold
+from server.schemas.chat import SEAL_DETAIL
+from server.tools.base import ApprovalRequested
 from tests.server.outbound.responses.test_events import ANALYSIS, CALL, FINAL, PLAN, PREAMBLE
 
 KIND = "chat.completion.chunk"
@@ -75,6 +77,14 @@ def test_each_piece_of_text_is_a_chunk() -> None:
         {"content": "b"},
         {},
     ]
+
+
+@pytest.mark.parametrize("index", [0, 3])
+def test_all_chunks_of_a_choice_have_its_index(index: int) -> None:
+    outbound = ChatOutbound(SHARED, PLAN, index=index) if index else ChatOutbound(SHARED, PLAN)
+    events = turn((ANALYSIS, ["Hm"]), (FINAL, ["Yes"]), (CALL, ["{}"]))
+    emitted = [*outbound.start(), *(chunk for event in events for chunk in outbound.push(event))]
+    assert {each["index"] for chunk in emitted for each in chunk["choices"]} == {index}
 
 
 def test_preamble_and_answer_are_separated() -> None:
@@ -213,14 +223,49 @@ def test_logprobs_are_shown_for_the_answer_alone() -> None:
         MessageStarted(2, FINAL),
         TextDelta(2, "Yes", logprobs("Yes")),
         TextDelta(2, "!", logprobs("!")),
+        MessageStarted(3, ANALYSIS),
+        TextDelta(3, "So", logprobs("So")),
+        MessageStarted(4, CALL),
+        TextDelta(4, "{}", logprobs("{}")),
         TurnFinished("stop", USAGE),
     ]
     emitted = chunks(events, plan)
     for chunk in emitted:
         ChatCompletionChunk.model_validate_json(orjson.dumps(chunk), strict=True)
+    whole = [each for chunk in emitted for each in chunk["choices"] if each["logprobs"]]
+    assert [each["delta"] for each in whole] == [{"content": "\n\nYes"}, {"content": "!"}]
     shown = orjson.loads(orjson.dumps(fold(emitted)["choices"][0]["logprobs"]))
     assert [entry["token"] for entry in shown["content"]] == ["Yes", "!"]
     assert shown["content"][0]["top_logprobs"][0]["bytes"] == list(b"Yes")
+
+
+def test_token_ids_are_shown_in_the_last_chunk_on_request() -> None:
+    end = TurnFinished("stop", USAGE, prompt_token_ids=(1, 2), token_ids=(3,))
+    completion = fold(chunks([end], show_ids=True))
+    assert completion["prompt_token_ids"] == (1, 2)
+    assert completion["choices"][0]["token_ids"] == (3,)
+    assert "token_ids" not in str(fold(chunks([end])))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_reasoning_is_sealed_whether_or_not_it_is_shown(hidden: bool) -> None:
+    call = Header(Channel.ANALYSIS, "functions.f")
+    only = choice(
+        *((ANALYSIS, ["One."]), (PREAMBLE, ["Hm."]), (ANALYSIS, ["Two."]), (call, ["{}"])),
+        hide_reasoning=hidden,
+        seal=lambda sealed: f"sealed {sealed.content}",
+    )
+    details = only["message"]["reasoning_details"]
+    sealed = [each for each in details if each["type"] == SEAL_DETAIL]
+    assert [each["data"] for each in sealed] == ["sealed One.", "sealed Two."]
+    assert [each["index"] for each in details] == ([0, 1] if hidden else [0, 1, 2])
+
+
+def test_a_call_that_needs_an_approval_is_an_error() -> None:
+    outbound = ChatOutbound(SHARED, PLAN)
+    with pytest.raises(InvalidRequest, match="'add' of the MCP server 'srv'") as caught:
+        outbound.push(ApprovalRequested({"name": "add", "server_label": "srv"}))
+    assert (caught.value.param, caught.value.code) == ("tools", "approval_required")
 
 
 def test_a_failure_is_the_error_body_and_a_cancellation_sends_nothing() -> None:

@@ -168,6 +168,11 @@ def test_events_of_an_item_have_its_id() -> None:
         assert ids == {item["id"]}
 
 
+def test_each_item_has_one_part() -> None:
+    events = emit(*message(ANALYSIS, "a"), *message(FINAL, "b"), finished())
+    assert [e["content_index"] for e in events if "content_index" in e] == [0] * 8
+
+
 def test_an_item_is_added_without_its_text() -> None:
     added = [
         event["item"]
