@@ -328,10 +328,13 @@ async def test_the_longest_text_of_a_grammar_can_be_forced(compiler: GrammarComp
     assert mask.error is None
 
 
-def test_bits_are_read_in_tokens_order() -> None:
+@pytest.mark.parametrize(
+    ("words", "ids"), [([0b101, -(2**31)], [0, 2, 63]), ([0b101, 0, -(2**31)], [0, 2, 95])]
+)
+def test_bits_are_read_in_tokens_order(words: list[int], ids: list[int]) -> None:
     unused: Any = None
-    mask = TokenMask(unused, np.array([0b101, -(2**31)], np.int32))
-    assert mask.allowed().tolist() == [0, 2, 63]
+    mask = TokenMask(unused, np.array(words, np.int32))
+    assert mask.allowed().tolist() == ids
 
 
 async def test_several_tokens_are_consumed_up_to_the_first_that_is_forbidden(
