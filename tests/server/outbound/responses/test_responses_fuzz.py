@@ -16,6 +16,7 @@ from server.errors import ServerFailed
 from server.generation.turn_events import SummaryWritten, TurnReader
 from server.outbound.responses.events import ResponsesOutbound
 from server.outbound.responses.fold import fold
+from server.outbound.responses.interrupted import end_interrupted
 from tests.server.outbound.responses.test_events import CREATED, EVENT_TYPES, PLAN
 
 PIECES = [
@@ -37,6 +38,22 @@ def text_of(item: dict[str, Any]) -> str:
 
 @given(st.lists(st.sampled_from(PIECES)), st.sampled_from(["stop", "length", "fail", "cancel"]))
 def test_any_sampled_tokens_become_valid_events(pieces: list[str], end: Any) -> None:
+    check(events_of(pieces, end))
+
+
+@given(st.lists(st.sampled_from(PIECES)), st.data())
+def test_wherever_the_server_stops_the_stored_events_get_a_valid_end(
+    pieces: list[str], data: st.DataObject
+) -> None:
+    events = events_of(pieces, "stop")[:-1]
+    stored = events[: data.draw(st.integers(2, len(events)))]
+    whole = end_interrupted(CREATED, stored)
+    assert whole[: len(stored)] == stored
+    check(whole)
+
+
+def events_of(pieces: list[str], end: Any) -> list[dict[str, Any]]:
+    """All events of an answer, with parts of a summary after each token of reasoning."""
     out = ResponsesOutbound(CREATED, PLAN)
     recipients = [tool.recipient for tool in PLAN.tools]
     prefix = encode_with_control("<|start|>assistant")
@@ -53,7 +70,7 @@ def test_any_sampled_tokens_become_valid_events(pieces: list[str], end: Any) -> 
             events += out.push(turn)
     else:
         events += out.cancel() if end == "cancel" else out.fail(ServerFailed("broke"))
-    check(events)
+    return events
 
 
 def reasons(reader: TurnReader) -> bool:
