@@ -38,6 +38,7 @@ def test_prose_is_wrapped_as_in_training(text: str) -> None:
         "see https://example.com/a/very/long/path/that/does/not/end/for" + "/x" * 90 + " y" * 30,
         "word " * 15 + "x" * 81 + " " + "y" * 300,
         "x" * 100 + " " + "y" * 59 + " fills a line, " + "z" * 70 + " begins one",
+        "x" * 100 + " " + "y" * 80 + " is a line",
         "x" * 40 + " " + "y" * 38 + "   " + "word " * 10,
         "word " * 10 + "ab-" * 26 + "ab end",
         "",
