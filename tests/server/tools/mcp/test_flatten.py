@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.tools.mcp.arguments import InvalidArguments, read_arguments
-from server.tools.mcp.flatten import MAX_NODES, MAX_TEXT, TooLarge, flatten
+from server.tools.mcp.flatten import (
+    MAX_DEPTH,
+    MAX_NODES,
+    MAX_TEXT,
+    MAX_VALUES,
+    TooLarge,
+    flatten,
+)
 
 DEFS = {"$defs": {"p": {"type": "object", "title": "P", "properties": {"c": {"type": "string"}}}}}
 CITY = {"type": "object", "properties": {"c": {"type": "string"}}}
@@ -86,13 +93,13 @@ SAME: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "keywords": (
         {
-            "properties": {"a": {"type": "integer", "minimum": 1, "multipleOf": 0}},
+            "properties": {"a": {"minimum": 1, "multipleOf": 0, "maxItems": 0}},
             "required": ["a", 7, "a"],
             "additionalProperties": False,
         },
         {
             "type": "object",
-            "properties": {"a": {"minimum": 1, "type": "integer"}},
+            "properties": {"a": {"minimum": 1, "maxItems": 0}},
             "required": ["a"],
             "additionalProperties": False,
         },
@@ -188,6 +195,26 @@ def test_a_text_that_is_not_declared_does_not_count() -> None:
     flat = flatten(referring({"title": "x" * MAX_TEXT, "enum": ["x" * MAX_TEXT] * 5000}, 2))
 
     assert flat["properties"] == {"p0": {}, "p1": {}}
+
+
+@pytest.mark.parametrize(("levels", "leaf"), [(MAX_DEPTH, {"type": "string"}), (MAX_DEPTH + 1, {})])
+def test_what_is_nested_too_deep_permits_all(levels: int, leaf: dict[str, Any]) -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(levels):
+        schema = {"properties": {"a": schema}}
+
+    flat = flatten(schema)
+
+    for _ in range(levels):
+        flat = flat["properties"]["a"]
+    assert flat == leaf
+
+
+def test_an_enum_of_too_many_values_permits_all() -> None:
+    most = {"enum": list(range(MAX_VALUES))}
+
+    assert flatten({"properties": {"a": most}})["properties"]["a"] == most
+    assert flatten({"properties": {"a": {"enum": [*most["enum"], -1]}}})["properties"]["a"] == {}
 
 
 WORDS = (
