@@ -5,7 +5,6 @@ cache is free, computes prompts one after another, and puts a request that needs
 that have not started.
 """
 
-from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -59,8 +58,13 @@ class RankedScheduler(Scheduler):
         self._skipped: set[str] = set()
 
     def add_waiting_request(self, state: Any) -> None:
+        """Queue a request behind those that come before it in rank."""
+        rank, order = self._rank(state), self.waiting_requests_order
+        # The order may not be sorted: a request that nobody waits for any more has lost its
+        # priority value, until the manager removes it.
+        later = (place for place, key in enumerate(order) if self._waiting_rank(key) > rank)
+        order.insert(next(later, len(order)), state.request_id)
         self.waiting_requests[state.request_id] = state
-        insort(self.waiting_requests_order, state.request_id, key=self._waiting_rank)
 
     def schedule_batch(
         self, token_budget: int, cache_budget: int

@@ -268,6 +268,21 @@ def test_lower_priority_values_come_first() -> None:
     assert engine.ended == ["urgent", "first", "second", "idle"]
 
 
+def test_a_request_that_was_left_does_not_change_where_others_queue() -> None:
+    engine = Simulated(most=1)
+    waiting = ["a", "b", "left", "c", "d"]
+    engine.priorities = {**dict.fromkeys(waiting, 5), "urgent": 3}
+    for name in ("running", *waiting):
+        engine.add(name, 20, 2)
+    engine.step()
+    del engine.priorities["left"]  # the engine knows no priority of a request that was released
+    engine.add("urgent", 20, 2)
+    engine.scheduler.set_request_cancellation("left")
+    engine.scheduler.clear_cancelled_requests()
+    assert [*engine.run()]
+    assert engine.ended == ["running", "urgent", "a", "b", "c", "d"]
+
+
 def test_a_request_with_a_lower_priority_value_keeps_its_pages() -> None:
     engine = Simulated()
     engine.priorities = {"urgent": -1}
