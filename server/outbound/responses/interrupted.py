@@ -50,8 +50,8 @@ def is_interrupted(last: WireEvent) -> bool:
     """Whether a response's last event was made by `end_interrupted`."""
     if last["type"] != "response.failed":
         return False
-    error = last["response"]["error"]
-    return error is not None and error["message"] == REASON
+    message: str = last["response"]["error"]["message"]
+    return message == REASON
 
 
 def _close_open_item(events: Sequence[WireEvent]) -> list[WireEvent]:
@@ -93,7 +93,7 @@ def _body(
         case kind if kind in TEXT_FIELDS:
             return {TEXT_FIELDS[kind]: text}
         case "web_search_call":
-            return {"action": item.get("action", UNKNOWN_ACTION)}
+            return {"action": UNKNOWN_ACTION}
         case "reasoning":
             return {"content": [{"type": "reasoning_text", "text": text}] if text else []}
         case _:

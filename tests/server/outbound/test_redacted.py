@@ -6,7 +6,7 @@ import pytest
 
 from server.outbound.redacted import redacted_item, redacted_message, redacted_response
 from server.outbound.summary_parts import QUOTED_FIELD
-from server.schemas.chat import ALIAS, SUMMARY_DETAIL, TEXT_DETAIL
+from server.schemas.chat import ALIAS, SEAL_DETAIL, SUMMARY_DETAIL, TEXT_DETAIL
 from server.schemas.responses import RECORD
 
 
@@ -27,6 +27,37 @@ def test_a_summary_of_any_form_that_quotes_reasoning_is_emptied(
 ) -> None:
     item = {"type": "reasoning", QUOTED_FIELD: True, "content": [], **summary}
     assert redacted_item(item) == {**item, "summary": shown}
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        ([{"type": "reasoning_text", "text": "secret"}], [{"type": "reasoning_text", "text": ""}]),
+        ("secret", [{"type": "reasoning_text", "text": ""}]),
+        ([], []),
+        (None, None),
+    ],
+)
+def test_reasoning_of_any_form_is_emptied(content: Any, shown: Any) -> None:
+    item = {"type": "reasoning", "content": content, "encrypted_content": "sealed"}
+    assert redacted_item(item) == {**item, "content": shown}
+
+
+def test_items_that_are_no_reasoning_stay() -> None:
+    item = {"type": "message", "content": [{"type": "output_text", "text": "Yes."}]}
+    assert redacted_item(item) == item
+
+
+@pytest.mark.parametrize("details", ["secret", 5, None, {"text": "secret"}, ["secret", 5]])
+def test_details_of_any_form_are_left_out(details: Any) -> None:
+    answer = {"role": "assistant", "content": "Yes."}
+    assert redacted_message({**answer, "reasoning_details": details}) == answer
+
+
+def test_sealed_reasoning_of_a_message_stays() -> None:
+    sealed = {"type": SEAL_DETAIL, "data": "sealed"}
+    message = {"content": "Yes.", "reasoning_details": [sealed], "reasoning": "secret"}
+    assert redacted_message(message) == {"content": "Yes.", "reasoning_details": [sealed]}
 
 
 def test_no_field_of_a_message_keeps_its_reasoning() -> None:

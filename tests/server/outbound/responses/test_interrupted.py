@@ -10,9 +10,9 @@ from harmony.events import Header, MessageStarted
 from harmony.messages import Author, Channel, Conversation, Message, Role
 from server.errors import ServerFailed
 from server.generation.plan import DeclaredTool, TurnPlan
-from server.generation.turn_events import MessageClosed, TextDelta
+from server.generation.turn_events import MessageClosed, TextDelta, TurnFinished, Usage
 from server.outbound.responses.events import ResponsesOutbound
-from server.outbound.responses.interrupted import REASON, end_interrupted
+from server.outbound.responses.interrupted import REASON, end_interrupted, is_interrupted
 
 STARTED: dict[str, Any] = {"id": "resp_1", "status": "in_progress", "output": []}
 BEGUN = [
@@ -100,3 +100,11 @@ def test_an_event_that_was_stored_is_not_repeated() -> None:
     done, *rest = outbound.fail(ServerFailed(REASON))
     assert done["type"] == "response.output_text.done"
     assert end_interrupted(STARTED, [*known, done]) == [*known, done, *rest]
+
+
+def test_the_end_of_an_interrupted_response_is_recognised() -> None:
+    outbound = ResponsesOutbound(STARTED, TurnPlan(Conversation(())))
+    assert is_interrupted(end_interrupted(STARTED, outbound.start())[-1])
+    assert not is_interrupted(outbound.start()[-1])
+    assert not is_interrupted(outbound.fail(ServerFailed("broke"))[-1])
+    assert not is_interrupted(outbound.push(TurnFinished("stop", Usage(1)))[-1])
