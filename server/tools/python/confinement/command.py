@@ -132,7 +132,6 @@ def _confined(process: Process, layers: Layers) -> list[str]:
         else None,
         user=process.user if layers.user else None,
         core=process.core,
-        bound_to_parent=True,
     )
     return [*_program("confine"), confinement.to_json()]
 

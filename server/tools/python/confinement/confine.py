@@ -31,7 +31,7 @@ class Confinement:
     by the name of the constant without `RLIMIT_`. read, write: the paths for Landlock; None: no
     Landlock. filter: what the seccomp filter refuses beside the rest; None: no filter. user: the
     user and group that the process becomes; None: it stays what it is. core: the CPU core that it
-    runs on; None: all. bound_to_parent: whether the process is killed when its parent ends.
+    runs on; None: all.
     """
 
     command: tuple[str, ...]
@@ -43,7 +43,6 @@ class Confinement:
     filter: Mapping[str, bool] | None = None
     user: int | None = None
     core: int | None = None
-    bound_to_parent: bool = False
 
     def to_json(self) -> str:
         """The argument of this program."""
@@ -62,15 +61,15 @@ def main() -> None:
 
 
 def apply(confinement: Confinement) -> None:
-    """Confine this process, for good. Raises OSError."""
+    """Confine this process, for good. It is killed when its parent ends. Raises OSError."""
     os.umask(0o077)
     if confinement.core is not None:
         os.sched_setaffinity(0, {confinement.core})
     os.nice(5)
     os.chdir(confinement.folder)
     _drop_privileges(confinement.user)
-    if confinement.bound_to_parent:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Not earlier, because a change of the user undoes it.
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     for name, most in confinement.limits.items():
         _limit(getattr(resource, f"RLIMIT_{name}"), most)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)

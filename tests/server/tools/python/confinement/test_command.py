@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from server.tools.python.confinement import landlock
 from server.tools.python.confinement.command import Folders, Layers, Process, guarded
 from server.tools.python.confinement.confine import FAILED
 
@@ -126,6 +127,17 @@ def test_a_program_ends_with_its_guard(start: Start) -> None:
     wait_for_the_end(pid)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become other users")
+def test_a_program_of_another_user_ends_with_its_guard(start: Start, root: Path) -> None:
+    root.mkdir(mode=0o711)
+    command = ("/bin/sh", "-c", "echo $$; exec sleep 600")
+    guard = start(*command, folder=root, layers=Layers(user=True), user=USER)
+    assert guard.stdout is not None
+    pid = int(guard.stdout.readline())
+    guard.kill()
+    wait_for_the_end(pid)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_to_the_server_do_not_end_the_guard(start: Start, number: signal.Signals) -> None:
     """A terminal sends them to all processes; the server then ends the sessions itself."""
@@ -205,8 +217,29 @@ def test_a_program_has_no_rights_and_gains_none(start: Start) -> None:
 def test_a_program_becomes_its_user(start: Start, root: Path) -> None:
     root.mkdir(mode=0o711)
     script = "id -u; id -g; id -G; grep -E 'Cap(Eff|Bnd)' /proc/self/status"
-    guard = start("/bin/sh", "-c", script, folder=root, layers=Layers(user=True), user=USER)
+    before, layers = ("setpriv", "--groups=4"), Layers(user=True)
+    guard = start("/bin/sh", "-c", script, before=before, folder=root, layers=layers, user=USER)
     assert guard.wait(60) == 0
     assert guard.stdout is not None
     numbers, rights = [str(USER)] * 3, ["CapEff:", "0" * 16, "CapBnd:", "0" * 16]
     assert guard.stdout.read().decode().split() == numbers + rights
+
+
+@pytest.mark.parametrize(
+    ("layers", "code"),
+    [
+        (Layers(landlock=True), "open(os.path.dirname(os.getcwd()) + '/outside')"),
+        (Layers(seccomp=True), "__import__('socket').socket()"),
+    ],
+    ids=["landlock", "seccomp"],
+)
+def test_a_layer_confines_the_program(
+    start: Start, tmp_path: Path, layers: Layers, code: str
+) -> None:
+    if layers.landlock and landlock.version() < 1:
+        pytest.skip("the kernel has no Landlock")
+    (tmp_path / "outside").touch()
+    guard = start(*python(code), layers=layers)
+    assert guard.wait(60) == 1
+    assert guard.stderr is not None
+    assert b"PermissionError" in guard.stderr.read()
