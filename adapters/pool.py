@@ -331,12 +331,11 @@ class Pool:
         return [result for result in results if result is not None]
 
     async def _probe(self, member: Member) -> BackendFailed | None:
-        was_healthy = member.healthy
         try:
             await member.probe()
         except BackendFailed as error:
-            others = (other for other in self._members if other is not member)
-            if was_healthy and any(other.available for other in others):
+            # The member itself is not available now.
+            if _available(self._members):
                 member.lose()
             return error
         self._info = self._combined()

@@ -802,6 +802,24 @@ async def test_requests_wait_on_a_silent_engine_where_there_is_no_other() -> Non
         assert await task == [LAST]
 
 
+async def test_requests_that_wait_on_a_silent_engine_move_when_another_one_is_back() -> None:
+    silent, other = Engine(), Engine()
+    async with pooled(silent, other) as pool:
+        other.ill = BackendFailed("loading")
+        await pool.probe()
+        silent.gate.clear()
+        task = asyncio.create_task(run(pool, ask()))
+        await until(lambda: bool(silent.asked))
+        silent.ill = BackendFailed("timed out")
+        await pool.probe()
+        assert not other.asked
+        other.ill = None
+        for _ in range(2):
+            await pool.probe()
+        assert await asyncio.wait_for(task, 10) == [LAST]
+    assert other.asked
+
+
 async def test_health_is_looked_after_while_it_runs() -> None:
     engine = Engine()
     async with pooled(engine, health_seconds=OFTEN):
