@@ -374,6 +374,22 @@ def test_an_open_call_ends_incomplete(hosted: ToolDeclaration, started: bool, en
     assert [item["status"] for item in events[-1]["response"]["output"]] == ["incomplete"]
 
 
+@pytest.mark.parametrize(
+    ("hosted", "known"),
+    [(PYTHON, LOGS), (SEARCH, {"action": {"type": "search", "query": "q"}})],
+)
+def test_an_open_call_ends_with_what_is_known_of_it(
+    hosted: ToolDeclaration, known: dict[str, Any]
+) -> None:
+    out = outbound(hosted, include=(OUTPUTS,))
+    (tool,) = declared(hosted)
+    push(out, *called(tool.recipient, "{}"), ran(out, hosted, ToolResult(""))[0])
+    assert push(out, ToolProgress(known)) == []
+    (item,) = output(out.cancel())
+    assert item["status"] == "incomplete"
+    assert item.items() >= known.items()
+
+
 def test_a_call_that_was_cut_off_is_incomplete() -> None:
     out = outbound(PYTHON)
     push(out, *called("python", "1+", complete=False))
