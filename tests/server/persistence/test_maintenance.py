@@ -6,9 +6,11 @@ import math
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from server.generation.runs import Emit, Runs
 from server.outbound.responses.interrupted import end_interrupted
@@ -24,6 +26,9 @@ from server.store.change_signal import ChangeSignal
 from server.store.errors import StoreUnavailable
 from server.store.responses.base import StoredResponse
 from server.store.responses.memory import MemoryStore
+from server.store.responses.sql import SqlStore
+from server.store.tables import responses
+from server.store.tables import runs as table_of_runs
 from tests.server.store.test_contract import running
 
 
@@ -213,6 +218,24 @@ async def test_a_long_run_of_an_ended_gateway_is_ended_on_a_thread(
     await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
     assert len(done_by) == 1
     assert done_by[0] != threading.get_ident()
+
+
+async def test_nothing_is_left_of_a_run_of_an_ended_gateway_that_was_deleted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class OrphansInFile(SqlStore):
+        async def take_over_from_ended(self) -> Sequence[str]:
+            return ["one"]
+
+    store = OrphansInFile(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    await store.begin(running("one"))
+    await store.delete("a", "one")
+    await Maintenance(store, Runs(), 60.0).end_runs_of_ended()
+    assert [record for record in caplog.records if record.levelno == logging.ERROR] == []
+    for table in (responses, table_of_runs):
+        assert await store.database.first(select(table)) is None
+    await store.stop()
 
 
 async def test_a_run_that_cannot_be_ended_does_not_keep_others() -> None:

@@ -1,7 +1,9 @@
 """Sealed reasoning can be opened by its owner only, and only if it is unchanged."""
 
 import logging
+import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -108,6 +110,18 @@ def test_a_text_is_sealed_for_its_owner() -> None:
     for owner, text in (("you", seal), ("me", "no seal"), ("me", "é")):
         with pytest.raises(ValueError, match=r"seal|ASCII"):
             sealer.unseal_text(owner, text)
+
+
+@pytest.mark.parametrize(("seconds", "opens"), [(59, False), (60, True), (None, True)])
+def test_a_seal_of_a_text_is_good_for_some_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: int | None, opens: bool
+) -> None:
+    sealer, now = Sealer(), 1_800_000_000
+    monkeypatch.setattr(time, "time", lambda: now)
+    seal = sealer.seal_text("me", "a text")
+    monkeypatch.setattr(time, "time", lambda: now + 60)
+    with nullcontext() if opens else pytest.raises(ValueError, match="no seal"):
+        assert sealer.unseal_text("me", seal, seconds) == "a text"
 
 
 def test_a_seal_of_a_text_has_one_form() -> None:

@@ -20,3 +20,19 @@ def test_states_are_bounded() -> None:
     assert states.find("a", ["ws_3"]) == STATE
     states.remember("a", "ws_4", {"browser": {"text": "x" * 100}})
     assert states.find("a", ["ws_4"]) == {}
+
+
+def test_the_least_recently_used_state_is_dropped_first() -> None:
+    states = RecalledStates(capacity=60)
+    for name in ("ws_1", "ws_2"):
+        states.remember("a", name, STATE)
+    states.find("a", ["ws_1"])
+    states.remember("a", "ws_3", STATE)
+    assert states.find("a", ["ws_1"]) == STATE
+    assert states.find("a", ["ws_2"]) == {}
+
+
+def test_a_state_is_found_for_some_time_only() -> None:
+    states = RecalledStates(seconds=0)
+    states.remember("a", "ws_1", STATE)
+    assert states.find("a", ["ws_1"]) == {}

@@ -93,6 +93,15 @@ async def test_an_expired_container_has_no_files_and_is_purged_later(store: Stor
     assert await store.containers.get("a", "cntr_1") is None
 
 
+async def test_an_expired_container_stays_over_for_a_clock_that_is_late(store: Store) -> None:
+    await store.containers.create(BOX)
+    assert await store.containers.expire("cntr_1", END)
+    assert not await store.containers.touch("cntr_1", START)
+    assert await store.containers.running(["cntr_1"], START) == frozenset()
+    assert await store.containers.count("a", START) == 0
+    assert await ids(store, ListQuery(9, "desc")) == ([], False)
+
+
 async def test_a_deleted_container_takes_its_files_with_it(store: Store) -> None:
     await store.containers.create(BOX)
     await store.containers.change_files("cntr_1", [FILE])
