@@ -10,7 +10,10 @@ MOST_COPIED = 7
 MOST_QUOTED = 15
 """Words in a row that a summary may share with the reasoning."""
 
-_CONTROL = re.compile(r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(
+    r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0fff]"
+)
+"""Marks of control tokens, and characters that control, reorder or hide a text."""
 _LINK = re.compile(
     r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<[a-z][a-z0-9+.-]{1,31}:(?!:)[^\s<>]*>|"
     r"<!(?:--|\[cdata\[|[a-z])|<\?[a-z]|"

@@ -10,8 +10,11 @@ from server import threads
 
 _CJK = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"[{_CJK}]|[^\W{_CJK}]+")
+# Unicode's property Default_Ignorable_Code_Point, and the marks of annotations.
 _INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    "\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 _LATER_JAMO = re.compile("[\u1160-\u11ff]")  # vowels and finals of Hangul syllables
 _TERM = re.compile(r"[\w!#$%&*+./:=?@^~-]+")
@@ -26,8 +29,9 @@ _PIECE = 256  # characters: the time for a run of combining marks is quadratic
 
 def plain(text: str) -> str:
     """The text in lower case and compatible form, without characters that are not visible."""
-    compatible = "".join(unicodedata.normalize("NFKC", piece) for piece in _pieces(text))
-    return _INVISIBLE.sub("", compatible).casefold()
+    # First, as an invisible character keeps a letter and its mark from becoming one character.
+    visible = _INVISIBLE.sub("", text)
+    return "".join(unicodedata.normalize("NFKC", piece) for piece in _pieces(visible)).casefold()
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -34,6 +34,8 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("It writes <|end|> now.", "control"),
         ("It writes ＜|end now.", "control"),
         ("It rings \x07 now.", "control"),
+        ("It reads \u202eterces\u202c now.", "control"),
+        ("It hides \U000e0073\U000e0065\U000e0063 now.", "control"),
         ("See https://example.com now.", "link"),
         ("See [this](x) now.", "link"),
         ("See ![](x) now.", "link"),
@@ -143,6 +145,13 @@ def test_comparisons_and_type_parameters_pass(text: str) -> None:
 def test_terms_of_the_sources_are_found(text: str) -> None:
     assert found(f"It has {text}", sources="the code=4fe1-99aa!") == "secret"
     assert found(f"It has {text}", sources="another") == ""
+
+
+@pytest.mark.parametrize("invisible", "\u200b\u3164\u115f\uffa0\ufff9\u180b\u2064\ufe01")
+def test_no_invisible_character_hides_a_text(invisible: str) -> None:
+    text = f"It knows a4f{invisible}e199ae{invisible}\u0301{invisible}c."
+    assert found(text, never=("a4fe199aéc",)) == "policy"
+    assert found(text, sources=f"It is {RULE}: a4fe199aéc is {RULE}.") == "secret"
 
 
 @pytest.mark.parametrize("text", ["It is a Zork!", "It zorks.", "A  grue-\nhunt begins."])
