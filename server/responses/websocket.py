@@ -45,7 +45,7 @@ from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown
 from server.schemas.fields import mapping, optional_boolean
 from server.schemas.responses import CreateResponse
-from server.store.responses.base import StoredResponse
+from server.store.responses.base import UNFINISHED, StoredResponse
 
 logger = logging.getLogger(__name__)
 
@@ -160,25 +160,23 @@ class Connection:
 
     async def _answer(self) -> None:
         deadline = asyncio.get_running_loop().time() + self._lifetime
-        try:
-            while True:
-                waiting = await self._next(deadline)
-                for message in waiting.turns():
-                    async with self._turn_lock:
-                        await self._turn(message)
-                    if isinstance(message, bytes):
-                        self._lease.refund(len(message))
-        except TimeoutError:
-            error = "This connection has reached its time limit. Open a new one to continue."
-            await self._send(error_message(ConnectionExpired(error)))
-            await self._websocket.close()
+        while (waiting := await self._next(deadline)) is not None:
+            for message in waiting.turns():
+                async with self._turn_lock:
+                    await self._turn(message)
+                if isinstance(message, bytes):
+                    self._lease.refund(len(message))
+        error = "This connection has reached its time limit. Open a new one to continue."
+        await self._send(error_message(ConnectionExpired(error)))
+        await self._websocket.close()
 
-    async def _next(self, deadline: float) -> Waiting:
-        """The next message. Raises TimeoutError after the deadline, even if messages wait."""
-        if asyncio.get_running_loop().time() >= deadline:
-            raise TimeoutError
-        async with asyncio.timeout_at(deadline):
-            return await self._waiting.get()
+    async def _next(self, deadline: float) -> Waiting | None:
+        """The next message; None after the deadline, even if messages wait."""
+        if asyncio.get_running_loop().time() < deadline:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    return await self._waiting.get()
+        return None
 
     async def _close_when_stopping(self) -> None:
         await self._context.draining.wait()
@@ -271,6 +269,8 @@ class Connection:
     ) -> None:
         if response["status"] == "failed":
             self._forget(previous_id)
+        elif response["status"] in UNFINISHED:
+            return  # its end could not be read back from the store
         elif started.started.detached or not response["store"]:
             self._remembered = started.ended(response)
 

@@ -527,6 +527,27 @@ async def test_what_is_stored_is_read_back_for_a_slow_client(open_app: Any) -> N
     assert again["status"] == "completed"
 
 
+async def test_a_response_is_not_continued_whose_end_could_not_be_read_back(open_app: Any) -> None:
+    class Lost(MemoryStore):
+        async def ledger(self, *_: Any, **__: Any) -> Any:
+            raise StoreUnavailable("It is gone.")
+
+    long = {"prompt_contains": "two", "completion": f"<|channel|>final<|message|>{'more ' * 500}"}
+    lines = long, {"completion": ANSWER}
+    async with open_app(*lines, store=Lost(), max_unread=4000) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=False)
+        socket.reads.clear()
+        socket.create(input="two", previous_response_id=first["id"])
+        await app.backend.until_running(1)
+        await app.backend.until_running(0)
+        socket.reads.set()
+        created, *_, lost = await socket.events()
+        more = {"previous_response_id": created["response"]["id"], "store": False}
+        error = await socket.error(input="three", **more)
+    assert (lost["type"], lost["code"]) == ("error", "store_unavailable")
+    assert error["error"]["code"] == "previous_response_not_found"
+
+
 async def hold(socket: Socket) -> None:
     """Begin a turn that does not end before `socket.reads` is set."""
     socket.reads.clear()
