@@ -113,7 +113,6 @@ class Protocol(WriteDeadline, HttpToolsProtocol):
                 cycle.disconnected = True
                 cycle.message_event.set()
         self.pipeline.clear()
-        self._active = None
 
     def handle_websocket_upgrade(self) -> None:
         """Pass the connection to a WebSocket. It still counts as open."""

@@ -112,6 +112,18 @@ async def test_a_slow_head_of_a_later_request_is_a_408() -> None:
         assert (await client.rest()).status == 408
 
 
+async def test_more_of_a_head_does_not_give_it_more_time() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(b"GET / HTTP/1.1\r\nA: ")
+        connection = await served.connection()
+        await until(partial(has_read_more, connection, 0))
+        deadline = connection._deadline
+        size = connection._head_bytes
+        client.send(b"a")
+        await until(partial(has_read_more, connection, size))
+        assert connection._deadline is deadline is not None
+
+
 @pytest.mark.parametrize("data", [b"", b"\r\n" * 100])
 async def test_who_asks_nothing_is_not_answered(data: bytes) -> None:
     async with serve(SHORT) as served:
@@ -365,6 +377,20 @@ async def test_a_body_of_a_request_that_waits_is_not_late() -> None:
         assert b"2 bytes" in (await client.read(b"0\r\n\r\n")).body
 
 
+async def test_a_body_has_all_its_time_from_when_its_request_no_longer_waits() -> None:
+    async with serve(Limits()) as served:
+        waiting = head(b"/echo", b"Content-Length: 2")
+        client = await served.connect(head(b"/later") + waiting)
+        connection = await served.connection(Pending.BODY)
+        connection._progress -= AGES
+        served.app.go_on.set()
+        await client.read(b"0\r\n\r\n")
+        connection._await(Pending.BODY, 0.0)
+        await until_expired(connection, 1)
+        client.send(b"aa")
+        assert b"2 bytes" in (await client.read(b"0\r\n\r\n")).body
+
+
 async def test_few_requests_wait_on_a_connection() -> None:
     async with serve(Limits(pipelined=2)) as served:
         answer = await served.answer(head(b"/later") * 4)
@@ -404,9 +430,10 @@ async def test_more_connections_are_a_503_until_one_closes() -> None:
     async with serve(Limits(connections=1, spare=0)) as served:
         first = await served.connect(head(b"/unread"))
         await first.read(b"0\r\n\r\n")
-        answer = await served.answer(b"")
-        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert answer.error["code"] == "server_overloaded"
+        for _ in range(3):  # those that are refused free no place
+            answer = await served.answer(b"")
+            assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+            assert answer.error["code"] == "server_overloaded"
         await first.close()
         await until(lambda: not served.state.connections)
         assert (await served.answer(head(b"/unread", b"Connection: close"))).status == 200
@@ -450,6 +477,8 @@ async def test_a_spare_connection_is_soon_given_back(data: bytes) -> None:
         with suppress(ConnectionResetError):
             assert (await idle.rest()).data == b""
         assert (await served.answer(head(b"/health"))).status == 200
+        client.send(head(b"/unread"))  # this one is not spare
+        assert (await client.read(b"0\r\n\r\n")).status == 200
 
 
 async def test_a_connection_may_be_idle_for_the_time_that_is_left_to_it() -> None:
