@@ -169,8 +169,9 @@ def test_events_of_an_item_have_its_id() -> None:
 
 
 def test_each_item_has_one_part() -> None:
-    events = emit(*message(ANALYSIS, "a"), *message(FINAL, "b"), finished())
-    assert [e["content_index"] for e in events if "content_index" in e] == [0] * 8
+    events = emit(*message(ANALYSIS, "ab"), *message(FINAL, "cd"), finished())
+    assert kinds(events).count("content_part.added") == 2
+    assert {e["content_index"] for e in events if "content_index" in e} == {0}
 
 
 def test_an_item_is_added_without_its_text() -> None:
