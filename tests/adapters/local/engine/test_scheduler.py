@@ -259,6 +259,14 @@ def test_the_oldest_prompt_gets_half_of_each_step() -> None:
     assert all(step["long"] >= 30 for step in steps[:6])
 
 
+def test_a_step_has_at_most_as_many_requests_as_its_limit() -> None:
+    engine = Simulated(most=2)
+    for name in ("first", "second", "third"):
+        engine.add(name, 20, 3)
+    assert engine.step() == {"first": 20, "second": 20}
+    assert {len(step) for step in engine.run()} == {1, 2}
+
+
 def test_lower_priority_values_come_first() -> None:
     engine = Simulated(most=1)
     engine.priorities = {"urgent": -1, "idle": 1}
