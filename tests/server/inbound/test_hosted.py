@@ -1,6 +1,7 @@
 """Hosted tools in requests of the Responses API: sessions, declarations, grammar and errors."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,9 +29,11 @@ from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.responses import CreateResponse
 from server.store.conversations.base import Conversation
+from server.store.items import StoredItem
 from server.store.responses.base import StoredResponse
 from server.store.responses.memory import MemoryStore
 from server.tools import closing
+from server.tools.base import ToolCall, ToolContext, ToolSession
 from tests.server.tools.sample_tools import (
     QUERY,
     Calculator,
@@ -218,6 +221,68 @@ async def test_a_session_gets_the_hosted_items_before_its_answer() -> None:
     listing = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "dmcp", "tools": []}
     await compiled(tool, input=[{"role": "user", "content": "hi"}, listing], tools=[MCP])
     assert tool.opened[0].context.history == (listing,)
+
+
+async def test_a_session_gets_the_hosted_items_that_references_name() -> None:
+    tool, store = Servers(), MemoryStore()
+    listing = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "dmcp", "tools": []}
+    response = {"id": "resp_0", "status": "completed"}
+    earlier = StoredResponse("a", response, TODAY, (), (), (StoredItem(listing),))
+    await store.begin(earlier)
+    await store.end(earlier, [])
+    await compiled(
+        tool,
+        memory=store,
+        input=[{"type": "item_reference", "id": "mcpl_1"}, {"role": "user", "content": "hi"}],
+        tools=[MCP],
+    )
+    assert tool.opened[0].context.history == (listing,)
+
+
+class AskingSession(SampleSession):
+    """A session whose calls may be approved."""
+
+    async def check(self, call: ToolCall, param: str) -> None:
+        pass
+
+    async def refuse(self, call: ToolCall, param: str) -> None:
+        pass
+
+
+class AskingServers(Servers):
+    async def open(self, config: Mapping[str, Any], context: ToolContext) -> ToolSession:
+        return AskingSession(self.declare(config, context), context)
+
+
+APPROVAL = [
+    {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "dmcp",
+        "name": "gone",
+        "arguments": "{}",
+    },
+    {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
+]
+
+
+@pytest.mark.parametrize(("is_new", "names"), [(True, ["gone"]), (False, [])])
+async def test_an_approved_call_is_declared_unless_it_ran_before(
+    is_new: bool, names: list[str]
+) -> None:
+    fields = {"input": APPROVAL, "tools": [MCP]}
+    context = context_with(AskingServers(), is_new=is_new)
+    request = await responses.compile(validate(fields, CreateResponse), context)
+    assert [each.call.recipient.partition("__")[2] for each in request.answered] == names
+    assert [tool.name for tool in request.plan.tools] == ["dmcp__search", "dmcp__create", *names]
+
+
+async def test_an_approval_for_a_server_that_the_request_does_not_name_is_refused() -> None:
+    error = await refused(AskingServers(), input=APPROVAL)
+    assert (error.param, error.code) == (
+        "input.1.approval_request_id",
+        "approval_request_mismatch",
+    )
 
 
 async def test_a_new_conversation_has_no_state() -> None:
