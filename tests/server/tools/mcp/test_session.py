@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import jsonschema
@@ -177,13 +177,16 @@ async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> 
     assert session.declaration.opening[0]["error"] == "The server's program could not be started."
 
 
-async def test_a_server_that_is_down_gives_an_error(make_tool: MakeTool) -> None:
+async def test_a_server_that_is_down_gives_an_error_each_time(make_tool: MakeTool) -> None:
     url = "http://127.0.0.1:9/mcp"
     tool = await make_tool(Server("t", url=url, allow_private=True))
+    history: tuple[Mapping[str, Any], ...] = ()
 
-    session = await tool.open(NEVER_ASK, context())
+    for _ in range(2):
+        session = await tool.open(NEVER_ASK, context(history=history))
+        history = session.declaration.opening
 
-    assert session.declaration.opening[0]["error"].startswith("The server could not be reached")
+        assert history[0]["error"].startswith("The server could not be reached")
 
 
 @shares_the_tool
@@ -224,18 +227,19 @@ async def test_a_tool_of_a_list_has_no_null(over_http: Server, make_tool: MakeTo
     assert all(None not in tool.values() for tool in tools)
 
 
-async def test_a_list_that_the_context_has_is_not_repeated(
+async def test_a_list_is_repeated_unless_the_last_one_of_its_server_is_the_same(
     over_http: Server, make_tool: MakeTool
 ) -> None:
     tool = await make_tool(over_http)
     (item,) = (await tool.open(NEVER_ASK, context())).declaration.opening
+    changed = {**item, "tools": []}
+    of_another = {**changed, "server_label": "other"}
 
-    again = await tool.open(NEVER_ASK, context(history=(item,)))
-    other = await tool.open(NEVER_ASK, context(history=({**item, "tools": []},)))
+    histories = [(item,), (item, of_another), (changed, item), (changed,), (item, changed)]
+    sessions = [await tool.open(NEVER_ASK, context(history=each)) for each in histories]
 
-    assert again.declaration.opening == ()
-    assert len(other.declaration.opening) == 1
-    assert len(again.declaration.functions) == len(item["tools"])
+    assert [len(each.declaration.opening) for each in sessions] == [0, 0, 0, 1, 1]
+    assert {len(each.declaration.functions) for each in sessions} == {len(item["tools"])}
 
 
 @pytest.mark.parametrize("allowed", [["add", "no"], {"tool_names": ["add"]}, {"read_only": True}])
