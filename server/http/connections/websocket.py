@@ -73,7 +73,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         # Answers to pings, which come by themselves, are no parts of a message.
         if kept != self._kept:
             self._kept = kept
-            self._await_rest(kept > 0 and self.handshake_initiated)
+            self._await_rest(kept > 0)
 
     def _await_rest(self, expected: bool) -> None:
         if self._deadline is not None:

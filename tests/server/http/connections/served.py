@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 from server.http.connections.config import Config
 from server.http.connections.limits import Limits
 from server.http.connections.protocol import Pending, Protocol
+from server.http.connections.websocket import Socket
 from tests.waiting import until
 
 AGES = 3600.0
@@ -46,7 +47,7 @@ class App:
             if scope["path"] == "/refused":
                 await Response("no", 401)(scope, receive, send)
             else:
-                await self._hold_a_socket(receive, send)
+                await self._hold_a_socket(scope["path"], receive, send)
             return
         started = {"type": "http.response.start", "status": 200, "headers": []}
         if scope["path"] == "/stream":
@@ -74,8 +75,12 @@ class App:
             more = message["more_body"]
         return length
 
-    async def _hold_a_socket(self, receive: Receive, send: Send) -> None:
+    async def _hold_a_socket(self, path: str, receive: Receive, send: Send) -> None:
+        if path == "/not_accepted":
+            await self.go_on.wait()
         await send({"type": "websocket.accept"})
+        if path == "/later":
+            await self.go_on.wait()
         while (message := await receive())["type"] != "websocket.disconnect":
             self.messages += [message["bytes"]] if "bytes" in message else []
         self.left += 1
@@ -165,6 +170,12 @@ class Served:
         (connection,) = waiting()
         return connection
 
+    def socket(self) -> Any:
+        """The server's side of the only connection, which is a WebSocket."""
+        (connection,) = self.state.connections
+        assert isinstance(connection, Socket)
+        return connection
+
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
@@ -195,7 +206,7 @@ async def serve(limits: Limits, **options: Any) -> AsyncIterator[Served]:
         await until(lambda: not served.state.connections and not served.state.tasks)
 
 
-async def until_expired(connection: Protocol, times: int = 2) -> None:
+async def until_expired(connection: Protocol | Socket, times: int = 2) -> None:
     """Return when the connection's deadline has passed and began anew so often."""
     for _ in range(times):
         deadline = connection._deadline
@@ -203,7 +214,7 @@ async def until_expired(connection: Protocol, times: int = 2) -> None:
         await until(partial(_has_another_deadline, connection, deadline))
 
 
-def _has_another_deadline(connection: Protocol, earlier: object) -> bool:
+def _has_another_deadline(connection: Protocol | Socket, earlier: object) -> bool:
     return connection._deadline is not earlier
 
 

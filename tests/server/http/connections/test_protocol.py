@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 
 from server.http.connections.limits import Limits
 from server.http.connections.protocol import Pending, Protocol
@@ -236,12 +237,21 @@ async def test_a_body_that_nobody_reads_is_not_late() -> None:
 
 async def test_a_body_that_was_read_just_now_is_not_late() -> None:
     async with serve(Limits()) as served:
-        await served.connect(head(b"/echo", b"Content-Length: 2"))
+        length = b"Content-Length: %d" % (HIGH_WATER_LIMIT + 2)
+        client = await served.connect(head(b"/later", length))
         connection = await served.connection(Pending.BODY)
-        connection._was_paused = True
-        hurry(connection)
+        client.send(b"a" * HIGH_WATER_LIMIT)
+        await until(lambda: len(connection.cycle.body) == HIGH_WATER_LIMIT)
+        client.send(b"a")
+        await until(lambda: connection.flow.read_paused)
+        served.app.go_on.set()
+        await until(lambda: not connection.flow.read_paused)
+        connection._progress -= AGES
+        connection._await(Pending.BODY, 0.0)
         await until_expired(connection, 1)
         assert not connection._was_paused
+        client.send(b"a")
+        assert b"%d bytes" % (HIGH_WATER_LIMIT + 2) in (await client.read(b"0\r\n\r\n")).body
 
 
 async def test_a_client_that_is_not_asked_to_continue_is_not_late() -> None:
@@ -268,7 +278,7 @@ async def test_the_rest_of_an_answered_body_is_not_awaited_for_ever(
 
 
 async def test_a_connection_goes_on_behind_the_rest_of_an_answered_body() -> None:
-    async with serve(Limits()) as served:
+    async with serve(Limits(idle_seconds=0)) as served:
         client = await served.connect(head(b"/unread", b"Content-Length: 9") + b"a")
         await client.read(b"0\r\n\r\n")
         client.send(b"a" * 7)
@@ -306,6 +316,17 @@ async def test_what_is_beside_a_body_is_bounded(endless: bytes) -> None:
         answer = await client.rest()
         assert answer.status == 431
         assert answer.error["code"] == "headers_too_large"
+
+
+async def test_the_head_does_not_count_as_beside_the_body() -> None:
+    async with serve(Limits(head_bytes=1000)) as served:
+        lines = (b"Transfer-Encoding: chunked", b"A: " + b"a" * 700)
+        client = await served.connect(head(b"/echo", *lines))
+        connection = await served.connection(Pending.BODY)
+        client.send(b"0\r\nB: " + b"b" * 500)
+        await until(lambda: connection._idle_bytes >= 500)
+        client.send(b"\r\n\r\n")
+        assert (await client.read(b"0\r\n\r\n")).status == 200
 
 
 async def test_trailers_are_no_headers() -> None:
@@ -488,6 +509,15 @@ async def test_a_connection_may_be_idle_for_the_time_that_is_left_to_it() -> Non
     async with serve(Limits(connections=1, idle_seconds=3600, crowded_idle_seconds=0)) as served:
         client = await served.connect(head(b"/unread"))
         assert (await client.rest()).status == 200
+
+
+async def test_a_connection_may_be_idle_for_longer_than_a_head_may_take() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect()
+        connection = await served.connection()
+        client.send(head(b"/unread"))
+        await client.read(b"0\r\n\r\n")
+        assert connection._deadline is None
 
 
 async def test_an_answer_may_take_longer_than_a_connection_may_be_idle() -> None:

@@ -20,6 +20,7 @@ from tests.server.http.connections.served import (
     Served,
     head,
     serve,
+    until_expired,
 )
 from tests.waiting import until
 
@@ -85,8 +86,7 @@ async def test_a_client_that_reads_nothing_gets_a_pong_to_its_last_ping_only() -
     async with serve(Limits()) as served:
         client = await served.connect(UPGRADE + KEY + b"\r\n")
         assert (await client.read(b"\r\n\r\n")).status == 101
-        connections: Any = served.state.connections
-        (connection,) = connections
+        connection = served.socket()
         connection.pause_writing()  # what the transport calls when its buffer is full
         unsent: list[bytes] = []
         connection.transport, transport = Unread(unsent), connection.transport
@@ -97,6 +97,8 @@ async def test_a_client_that_reads_nothing_gets_a_pong_to_its_last_ping_only() -
         connection.transport = transport
         connection.resume_writing()
         assert await client.read_exactly(6) == b"\x8a\x04" + (999).to_bytes(4)
+        client.send(numbered_ping(1000))
+        assert await client.read_exactly(6) == b"\x8a\x04" + (1000).to_bytes(4)
 
 
 async def test_another_upgrade_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
@@ -153,18 +155,22 @@ async def test_more_websockets_are_a_503() -> None:
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("lines", "problem"),
     [
-        pytest.param(b"", id="no key"),
-        pytest.param(KEY + b"A: " + b"a" * 9000 + b"\r\n", id="a line that is too long"),
+        pytest.param(b"", "is not valid: missing", id="no key"),
+        pytest.param(
+            KEY + b"A: " + b"a" * 9000 + b"\r\n", "cannot be parsed", id="a line that is too long"
+        ),
     ],
 )
-async def test_a_handshake_that_is_not_valid_is_a_400(lines: bytes) -> None:
-    async with serve(Limits()) as served:
+async def test_a_handshake_that_is_not_valid_is_a_400(lines: bytes, problem: str) -> None:
+    codes: list[str | None] = []
+    async with serve(Limits(), refused=codes.append) as served:
         answer = await served.answer(UPGRADE + lines + b"\r\n")
         assert answer.status == 400
-        assert "WebSocket handshake" in answer.error["message"]
+        assert f"The WebSocket handshake {problem}" in answer.error["message"]
         assert served.app.scopes == []
+    assert codes == ["invalid_value"]
 
 
 async def test_a_handshake_that_the_application_refuses_is_no_server_error(
@@ -285,6 +291,64 @@ async def test_a_message_that_does_not_go_on_closes_the_connection() -> None:
         assert await client.read_exactly(4) == b"\x88\x02" + (1008).to_bytes(2)
         pongs.cancel()
         await until(lambda: served.app.left == 1)
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+async def test_a_message_has_a_deadline_until_it_or_its_connection_ends(is_finished: bool) -> None:
+    async with open_socket(Budget(0)) as (served, client):
+        client.send(frame(BEGIN, b"a"))
+        connection = served.socket()
+        await until(lambda: connection._deadline is not None)
+        deadline = connection._deadline
+        if is_finished:
+            client.send(frame(END, b"b"))
+            await until(lambda: served.app.messages == [b"ab"])
+        else:
+            await client.close()
+            await until(lambda: served.app.left == 1)
+        assert deadline.cancelled()
+        assert connection._deadline is None
+
+
+async def test_a_message_that_is_not_read_is_not_late() -> None:
+    async with serve(Limits(body_seconds=0.05)) as served:
+        client = await served.connect(UPGRADE.replace(b"/socket", b"/later") + KEY + b"\r\n")
+        await client.read(b"\r\n\r\n")
+        client.send(frame(TEXT, b"first") + frame(BEGIN, b"a"))
+        connection = served.socket()
+        await until(lambda: connection._deadline is not None)
+        await until_expired(connection)
+        connection.config.limits = Limits()
+        await until_expired(connection, 1)
+        served.app.go_on.set()
+        client.send(frame(END, b"b"))
+        await until(lambda: served.app.messages == [b"first", b"ab"])
+
+
+NOT_ACCEPTED = UPGRADE.replace(b"/socket", b"/not_accepted") + KEY + b"\r\n"
+
+
+async def test_a_message_beyond_the_budget_closes_a_connection_that_is_not_accepted_yet() -> None:
+    async with serve(Limits(), bodies=Budget(1000)) as served:
+        client = await served.connect(NOT_ACCEPTED)
+        await until(lambda: len(served.app.scopes) == 1)
+        client.send(frame(BEGIN, FIRST) + frame(GO_ON, b"b" * 1002))
+        assert (await client.rest()).data == b""
+
+
+async def test_a_server_that_stops_leaves_a_websocket_to_the_application() -> None:
+    async with open_socket(Budget(0)) as (served, client):
+        served.socket().shutdown()
+        client.send(frame(TEXT, b"a"))
+        await until(lambda: served.app.messages == [b"a"])
+
+
+async def test_a_server_that_stops_accepts_no_websocket_any_more() -> None:
+    async with serve(Limits()) as served:
+        client = await served.connect(NOT_ACCEPTED)
+        await until(lambda: len(served.app.scopes) == 1)
+        served.socket().shutdown()
+        assert (await client.rest()).status == 500
 
 
 async def test_a_wrong_text_before_the_clients_close_is_no_server_error(
