@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from server.tools.process_tree import NOT_STARTED
 from server.tools.python.confinement import landlock
 from server.tools.python.confinement.command import Folders, Layers, Process, guarded
 from server.tools.python.confinement.confine import FAILED
@@ -94,6 +95,13 @@ def test_a_program_that_does_not_exist_is_an_error(start: Start) -> None:
     assert guard.wait(60) == FAILED
     assert guard.stderr is not None
     assert b"cannot be confined: [Errno 2]" in guard.stderr.read()
+
+
+def test_bubblewrap_that_is_gone_is_an_error(start: Start) -> None:
+    guard = start("/bin/true", layers=Layers(bubblewrap="/missing"))
+    assert guard.wait(60) == NOT_STARTED
+    assert guard.stderr is not None
+    assert guard.stderr.read().startswith(b"/missing: [Errno 2]")
 
 
 STARTS = "sleep 600 & echo $!; setsid sleep 600 & echo $!"
