@@ -10,9 +10,9 @@ def text(channel: Channel, content: str, *tokens: int) -> Message:
     return Message(ASSISTANT, content, channel, tokens=tokens or None)
 
 
-def call(content: str, *tokens: int) -> Message:
+def call(content: str, *tokens: int, name: str = "f") -> Message:
     return Message(
-        ASSISTANT, content, Channel.COMMENTARY, "functions.f", "json", tokens=tokens or None
+        ASSISTANT, content, Channel.COMMENTARY, f"functions.{name}", "json", tokens=tokens or None
     )
 
 
@@ -92,6 +92,7 @@ def test_a_custom_tools_input_is_compared_by_its_characters() -> None:
         (text(ANALYSIS, "Other."), *RECEIVED[1:]),
         (RECEIVED[0], text(COMMENTARY, "Other."), RECEIVED[2]),
         (*RECEIVED[:2], call('{"other": 1}')),
+        (*RECEIVED[:2], call("{}", name="g")),
         (*RECEIVED, call("{}")),
         (text(ANALYSIS, "One."), text(COMMENTARY, "Look.\n\nTwo."), call("{}")),
     ],

@@ -90,6 +90,13 @@ def test_dropped_calls_of_hosted_tools_are_inserted_beside_reasoning_that_came_b
     assert [each.result for each in repeated] == [each.result for each in LOOP]
 
 
+def test_a_preamble_after_one_that_the_client_added_is_as_it_was_sampled() -> None:
+    turn = (REASONING, *sampled("x")["c"])
+    own = [received("new"), received("x"), StoredItem(CALL)]
+    repeated = restore_turns(own, {"c": turn})
+    assert repeated == (REASONING, own[0], StoredItem(own[1].item, turn[1].message), turn[2])
+
+
 def test_calls_of_hosted_tools_that_came_back_get_their_results() -> None:
     item = {key: HOSTED.item[key] for key in ("type", "id", "code")} | {"outputs": None}
     own = [StoredItem(item | {"id": "mine"}), received("x"), StoredItem(CALL)]
