@@ -66,6 +66,9 @@ SUPPORTED = {
         b={"enum": [0, 5], "multipleOf": 5},
         c={"type": "number", "multipleOf": 0.25, "exclusiveMaximum": 1},
     ),
+    "as many properties as the limit": closed(**{f"p{n}": {"type": "null"} for n in range(5_000)}),
+    "as many values as the limit": closed(a={"enum": list(range(1_000))}),
+    "as many characters as the limit": closed(a={"const": "a" * 119_999}),
     "required of no object": closed(a={"type": "string", "required": ["b"]}),
 }
 

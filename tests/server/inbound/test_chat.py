@@ -3,7 +3,15 @@ from typing import Any
 
 import pytest
 
-from harmony.messages import DeveloperContent, Effort, Role, SystemContent
+from harmony.messages import (
+    Author,
+    Channel,
+    DeveloperContent,
+    Effort,
+    Message,
+    Role,
+    SystemContent,
+)
 from server.errors import InvalidRequest
 from server.inbound import chat
 from server.inbound.chat import CompiledChat
@@ -12,6 +20,7 @@ from server.inbound.grammar import Masking
 from server.replay.recall import Recall
 from server.replay.sealing import Sealer
 from server.schemas.chat import CreateChatCompletion
+from server.store.items import SampledTurn
 from server.store.responses.memory import MemoryStore
 
 F = {"name": "f", "description": "Does f.", "parameters": {"type": "object"}}
@@ -27,14 +36,17 @@ TOOL = {"type": "function", "function": F}
 MASKED, UNMASKED = Masking(), Masking("never")
 
 
-def compiled(masking: Masking = MASKED, **fields: Any) -> CompiledChat:
+def compiled(
+    masking: Masking = MASKED, recall: Recall | None = None, **fields: Any
+) -> CompiledChat:
     messages = [
         {"role": "system", "content": "Be brief."},
         {"role": "developer", "content": "Be kind."},
         {"role": "user", "content": "hi"},
     ]
     body = {"model": "m", "messages": messages} | fields
-    context = CompileContext("a", "2026-01-02", MemoryStore(), Recall(), Sealer(), masking)
+    recall = recall or Recall()
+    context = CompileContext("a", "2026-01-02", MemoryStore(), recall, Sealer(), masking)
     return asyncio.run(chat.compile(CreateChatCompletion.model_validate(body), context))
 
 
@@ -155,6 +167,24 @@ def test_effort_is_in_the_plan(fields: dict[str, Any], effort: Effort | None) ->
 def test_a_json_answer_is_marked() -> None:
     assert compiled(response_format={"type": "json_object"}).json
     assert not compiled(response_format={"type": "text"}).json
+
+
+@pytest.mark.parametrize(("store", "restored"), [(None, True), (True, True), (False, False)])
+def test_reasoning_before_a_call_is_restored_unless_nothing_may_be_stored(
+    store: bool | None, restored: bool
+) -> None:
+    assistant, recall = Author(Role.ASSISTANT), Recall()
+    thought = Message(assistant, "Ask f.", Channel.ANALYSIS)
+    call = Message(assistant, "{}", Channel.COMMENTARY, "functions.f", "json")
+    recall.remember("a", SampledTurn((thought, call), {"call_1": 2}))
+    called = {"id": "call_1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "1"},
+    ]
+    request = compiled(recall=recall, messages=messages, tools=[TOOL], store=store)
+    assert (thought in request.plans[0].conversation.messages) is restored
 
 
 @pytest.mark.parametrize(("verbosity", "word"), [("low", "short"), ("high", "detailed")])
