@@ -73,10 +73,10 @@ class Content(JoinedText):
 class Reasoning(JoinedText):
     """`reasoning`, repeated in `reasoning_details`, whose entries clients join by index.
 
-    alias: Repeat the text as `reasoning_content` too, which some clients read instead.
+    alias: repeat the text as `reasoning_content` too, which some clients read instead.
     """
 
-    def __init__(self, *, alias: bool = False) -> None:
+    def __init__(self, *, alias: bool) -> None:
         super().__init__()
         self._alias = alias
 

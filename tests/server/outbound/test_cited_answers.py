@@ -113,6 +113,13 @@ def test_an_answer_of_an_unknown_marker_alone_is_empty() -> None:
     assert fold(play(responses(), split))["output"][0]["content"][0]["text"] == ""
 
 
+def test_an_answer_of_a_link_alone_is_not_empty() -> None:
+    *_, link, annotations, last = play(chat(), [*message("【1†L1】"), END])
+    assert link["choices"][0]["delta"] == {"content": ONE}
+    assert annotations["choices"][0]["delta"].keys() == {"annotations"}
+    assert last["choices"][0]["delta"] == {}
+
+
 def test_a_failed_answer_shows_the_withheld_text() -> None:
     out = responses()
     events = play(out, message("A【1†L1】 b【1†")[:-1])

@@ -95,7 +95,7 @@ def opening_events(index: int, item: Mapping[str, Any]) -> list[WireEvent]:
     kind = item["type"]
     outcome = "failed" if item.get("error") else "completed"
     return [
-        added(index, {**item, "tools": []} if "tools" in item else dict(item)),
+        added(index, {**item, "tools": []}),
         {"type": f"response.{kind}.in_progress", **position},
         {"type": f"response.{kind}.{outcome}", **position},
         done(index, dict(item)),

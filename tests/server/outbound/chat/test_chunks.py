@@ -237,6 +237,7 @@ def test_logprobs_are_shown_for_the_answer_alone() -> None:
     shown = orjson.loads(orjson.dumps(fold(emitted)["choices"][0]["logprobs"]))
     assert [entry["token"] for entry in shown["content"]] == ["Yes", "!"]
     assert shown["content"][0]["top_logprobs"][0]["bytes"] == list(b"Yes")
+    assert fold(chunks(events))["choices"][0]["logprobs"] is None
 
 
 def test_token_ids_are_shown_in_the_last_chunk_on_request() -> None:
