@@ -95,6 +95,19 @@ def test_functions_beside_tools_are_refused() -> None:
     assert refused.value.param == "functions"
 
 
+def test_a_tool_choice_overrides_that_of_the_deprecated_field() -> None:
+    free = compiled(tools=[TOOL], tool_choice="auto").plans[0]
+    both = compiled(tools=[TOOL], tool_choice="auto", function_call={"name": "f"}).plans[0]
+    legacy = compiled(tools=[TOOL], function_call={"name": "f"}).plans[0]
+    assert both.grammar == free.grammar != legacy.grammar
+
+
+def test_unsupported_input_is_replaced_by_a_note() -> None:
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    request = compiled(messages=[{"role": "user", "content": [image]}])
+    assert "left out" in str(request.plans[0].conversation.messages[-1].content)
+
+
 @pytest.mark.parametrize(
     ("functions", "choice", "param"),
     [
