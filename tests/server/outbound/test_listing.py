@@ -70,3 +70,31 @@ def test_complete_reasoning_stays_as_it_is() -> None:
         "content": [{"type": "reasoning_text", "text": "One."}],
     }
     assert complete_item(item) == item
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "listed"),
+    [
+        ("user", "Hi", {"type": "input_text", "text": "Hi"}),
+        (
+            "assistant",
+            "Hi",
+            {"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []},
+        ),
+        (
+            "assistant",
+            [{"type": "output_text", "text": "Hi", "annotations": ["x"]}],
+            {"type": "output_text", "text": "Hi", "annotations": ["x"], "logprobs": []},
+        ),
+        (
+            "user",
+            [{"type": "input_image", "file_id": "f"}],
+            {"type": "input_image", "file_id": "f", "detail": "auto"},
+        ),
+    ],
+)
+def test_a_message_is_listed_with_the_fields_that_clients_may_omit(
+    role: str, content: Any, listed: dict[str, Any]
+) -> None:
+    sent = {"type": "message", "id": "msg_1", "role": role, "content": content}
+    assert complete_item(sent) == {**sent, "status": "completed", "content": [listed]}

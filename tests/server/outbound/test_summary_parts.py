@@ -123,6 +123,8 @@ def test_an_interrupted_item_keeps_what_is_stored_of_its_summary(
         assert [each["text"] for each in item["summary"]] == texts[:began]
         assert kinds(events).count("reasoning_summary_text.done") == began
         assert kinds(events).count("reasoning_summary_part.done") == began
+        ended = [e for e in events[stored:] if e["type"].endswith("summary_part.done")]
+        assert all(event["status"] == "incomplete" for event in ended)
         assert kinds(events).index("output_item.done") > max(
             (i for i, kind in enumerate(kinds(events)) if "summary" in kind), default=0
         )
