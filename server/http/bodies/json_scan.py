@@ -160,14 +160,16 @@ class _Scan:
         self._count(b"".join(others).translate(None, _NO_MARKS))
 
     def _measure(self, pieces: Sequence[bytes]) -> None:
-        """Add the bytes of wide strings; the last string may continue in the next piece."""
+        """Add the bytes between quotes that are wide, which only strings are.
+
+        The last string may continue in the next piece.
+        """
         for number, string in enumerate(pieces):
             if number:  # after a quote
                 self._wide += self._open if self._open_is_wide else 0
                 self._open, self._open_is_wide = 0, False
-            if self._inside ^ (number % 2 == 1):
-                self._open += len(string)
-                self._open_is_wide |= _is_wide(string)
+            self._open += len(string)
+            self._open_is_wide |= _is_wide(string)
         if self._wide + (self._open if self._open_is_wide else 0) > MAX_WIDE_BYTES:
             raise _over(f"more than {MAX_WIDE_BYTES} bytes of text that is not ASCII")
 

@@ -1,5 +1,5 @@
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -118,24 +118,57 @@ def test_strings_beyond_ascii_are_measured(size: int, texts: list[str], ascii_on
             assert over(patch, text, MAX_WIDE_BYTES=wide - size)
 
 
+def values(count: int) -> bytes:
+    return b"[" + b"1," * (count - 2) + b"1]"
+
+
+def values_and_names(count: int) -> bytes:
+    return b"{" + b'"a":1,' * 100_000 + b'"a":[' + b"1," * (count - 200_004) + b"1]}"
+
+
+def containers(count: int) -> bytes:
+    return b"[" + b"{}," * (count - 2) + b"{}]"
+
+
+def names(count: int) -> bytes:
+    return b"{" + b'"a":1,' * (count - 1) + b'"a":1}'
+
+
+def levels(count: int) -> bytes:
+    pairs, more = divmod(count, 2)
+    return b"[" * more + b'[{"a":' * pairs + b"1" + b"}]" * pairs + b"]" * more
+
+
+def wide(count: int) -> bytes:
+    return b'["' + b"a" * (count - 2) + "é".encode() + b'"]'
+
+
 @pytest.mark.parametrize(
-    ("text", "limit"),
+    ("text_of", "most", "limit"),
     [
-        (b"[" + b"1," * limits.MAX_VALUES + b"1]", "values"),
-        (b"[" + b"{}," * limits.MAX_CONTAINERS + b"{}]", "arrays and objects"),
-        (b"{" + b'"a":1,' * limits.MAX_NAMES + b'"a":1}', "members of objects"),
-        (
-            b'["' + b"a" * limits.MAX_WIDE_BYTES + "é".encode() + b'"]',
-            "bytes of text that is not ASCII",
-        ),
-        (b'["' + "é".encode() * (limits.MAX_WIDE_BYTES // 2 + 1), "text that is not ASCII"),
+        (values, limits.MAX_VALUES, "values"),
+        (values_and_names, limits.MAX_VALUES, "values"),
+        (containers, limits.MAX_CONTAINERS, "arrays and objects"),
+        (names, limits.MAX_NAMES, "members of objects"),
+        (levels, limits.MAX_DEPTH, "levels of nesting"),
+        (wide, limits.MAX_WIDE_BYTES, "bytes of text that is not ASCII"),
     ],
 )
-def test_a_text_over_a_limit_is_refused_by_its_name(text: bytes, limit: str) -> None:
-    refused = refusal(text)
+def test_a_text_over_a_limit_is_refused_by_its_name(
+    text_of: Callable[[int], bytes], most: int, limit: str
+) -> None:
+    assert json.loads(text_of(most))
+    assert refusal(text_of(most)) is None
+    refused = refusal(text_of(most + 1))
     assert refused is not None
-    assert limit in refused.message
+    assert refused.message == f"The request body has more than {most} {limit}."
     assert refused.code == "body_too_complex"
+
+
+def test_a_string_without_end_is_measured_too() -> None:
+    refused = refusal(b'["' + "é".encode() * (limits.MAX_WIDE_BYTES // 2 + 1))
+    assert refused is not None
+    assert "text that is not ASCII" in refused.message
 
 
 @pytest.mark.parametrize(
@@ -150,13 +183,6 @@ def test_a_text_over_a_limit_is_refused_by_its_name(text: bytes, limit: str) -> 
 )
 def test_what_clients_send_is_within_the_limits(text: bytes) -> None:
     assert refusal(text) is None
-
-
-def test_depth_is_refused() -> None:
-    refused = refusal(b"[" * 200)
-    assert refused is not None
-    assert refused.code == "body_too_complex"
-    assert f"more than {limits.MAX_DEPTH} levels" in refused.message
 
 
 @pytest.mark.parametrize("text", [b"", b'"' * 999, b"\\" * 999, b"]}" * 999, b"[" * 100, b'"\\'])
