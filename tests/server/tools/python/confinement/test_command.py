@@ -127,6 +127,20 @@ def test_all_that_was_started_ends_with_the_program(start: Start) -> None:
     wait_for_the_end(*pids)
 
 
+def test_a_program_goes_on_when_another_process_of_it_ends(start: Start) -> None:
+    reading, writing = os.pipe()
+    orphan = "pid=$( (sleep 0 > /dev/null & echo $!) ); while kill -0 $pid 2> /dev/null; do :; done"
+    guard = start(
+        "/bin/sh", "-c", f"{orphan}; echo gone; read line <&3; exit 5", descriptors={3: reading}
+    )
+    os.close(reading)
+    assert guard.stdout is not None
+    assert guard.stdout.readline() == b"gone\n"
+    os.write(writing, b"line\n")
+    os.close(writing)
+    assert guard.wait(60) == 5
+
+
 def test_a_program_ends_with_its_guard(start: Start) -> None:
     guard = start("/bin/sh", "-c", "echo $$; exec sleep 600")
     assert guard.stdout is not None
