@@ -497,6 +497,16 @@ def test_a_message_without_a_token_is_rendered() -> None:
     assert render_message(replace(says("noon"), tokens=())) == render_message(says("noon"))
 
 
+def test_reasoning_before_answers_is_kept_where_all_of_it_is_wanted() -> None:
+    messages = tuple(OWN["two_answers"])
+    kept = render(Conversation(messages, all_reasoning=True))
+    assert kept == [
+        *(token for message in messages for token in render_message(message)),
+        *encode_with_control("<|start|>assistant"),
+    ]
+    assert len(kept) > len(render(Conversation(messages)))
+
+
 def test_dropped_reasoning_is_not_replayed() -> None:
     thought = replace(says("hm", ANALYSIS), tokens=sampled("<|start|>assistant<|message|>hm"))
     assert prompt(thought, says("noon")) == prompt(says("noon"))
