@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from html import unescape
 
 from server.summaries.sources import Sources, distinctive_terms, plain, spaced, words
 
@@ -55,6 +56,8 @@ _KEY = re.compile(
     r"|-----begin ",
     re.IGNORECASE,
 )
+_MARKUP = re.compile(r"[*`~\\]|(?<!_)(?:(?<!\w)_++|_++(?!\w))")
+"""The marks of emphasis, code and escapes. Those within a word, as in `a_b`, are shown."""
 
 
 def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> str | None:
@@ -63,7 +66,11 @@ def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -
     text: title and text as the summariser wrote them. reasoning: what it summarises. never: plain
     texts that no summary contains.
     """
-    return next(_findings(text, reasoning, sources, never), None)
+    # As it is written, and as Markdown shows it: `4f**e1**` and `4f&#101;1` look like `4fe1`.
+    for shown in dict.fromkeys((text, unescape(_MARKUP.sub("", text)))):
+        if (found := next(_findings(shown, reasoning, sources, never), None)) is not None:
+            return found
+    return None
 
 
 def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> Iterator[str]:

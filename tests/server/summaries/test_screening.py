@@ -13,6 +13,7 @@ def found(text: str, *, sources: str = "", reasoning: str = "", never: tuple[str
 
 def test_an_honest_summary_passes() -> None:
     assert found(KEPT, sources=RULE, reasoning=RULE, never=("slur",)) == ""
+    assert found("It calls `a_b` with **2 * 3**, 5 ~ 6 & more.", sources="ab", never=("ab",)) == ""
 
 
 def test_runs_of_instructions_are_found_from_eight_words_on() -> None:
@@ -69,7 +70,7 @@ def test_what_only_looks_like_the_beginning_of_a_key_passes(text: str) -> None:
     [
         "eyjaaaaaaaaa-" * 100_000,
         f"x <{' ' * 1_000_000}",
-        "<ab:" * 300_000,
+        "<ab:" * 100_000,
         "<ab:" + "x" * 1_000_000,
     ],
 )
@@ -152,6 +153,37 @@ def test_no_invisible_character_hides_a_text(invisible: str) -> None:
     text = f"It knows a4f{invisible}e199ae{invisible}\u0301{invisible}c."
     assert found(text, never=("a4fe199aéc",)) == "policy"
     assert found(text, sources=f"It is {RULE}: a4fe199aéc is {RULE}.") == "secret"
+
+
+@pytest.mark.parametrize(
+    "text", ["a4f*e19*9aec", "a4f**e1**99aec", "a4f`e199`aec", "a4f~~e1~~99aec", "a4f&#101;199aec"]
+)
+def test_no_markdown_hides_a_text(text: str) -> None:
+    assert found(f"It knows {text}.", never=("a4fe199aec",)) == "policy"
+    assert found(f"It knows {text}.", sources=f"It is {RULE}: a4fe199aec is {RULE}.") == "secret"
+
+
+@pytest.mark.parametrize("mark", ["_", "**", "~~", "`", "***_"])
+def test_words_are_found_whatever_emphasis_each_has(mark: str) -> None:
+    text = " ".join(f"{mark}{word}{mark[::-1]}" for word in RULE.split())
+    assert found(text, sources=f"First {RULE} last") == "copied"
+    assert found(text, reasoning=f"First {RULE} {RULE}") == ""
+    assert found(f"{text} {text}", reasoning=f"First {RULE} {RULE}") == "quoted"
+    assert found(f"A {mark}grue{mark[::-1]} hunt.", never=("grue hunt",)) == "policy"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("It reads &#x202e;terces.", "control"),
+        ("It writes &lt;&#124;end.", "control"),
+        ("See https:&#47;/example.com now.", "link"),
+        (r"See https:\/\/example.com now.", "link"),
+        (r"It uses sk\-abcdefgh1 now.", "secret"),
+    ],
+)
+def test_what_no_summary_contains_is_found_behind_escapes(text: str, reason: str) -> None:
+    assert found(text) == reason
 
 
 @pytest.mark.parametrize("text", ["It is a Zork!", "It zorks.", "A  grue-\nhunt begins."])
