@@ -170,6 +170,20 @@ async def test_no_compressed_response_is_asked_for() -> None:
     assert asked == ["identity"]
 
 
+async def test_no_redirect_is_followed() -> None:
+    """The SDK follows those within the origin."""
+    asked: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(str(request.url))
+        return httpx2.Response(307, headers={"location": "http://other/"})
+
+    server: Any = httpx2.MockTransport(answer)
+    async with http_client(lambda _: server, Exchange(), None, None) as client:
+        assert (await client.post("http://server/")).status_code == 307
+    assert asked == ["http://server/"]
+
+
 SESSION = {"mcp-session-id": "a"}
 
 
