@@ -23,6 +23,8 @@ def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, An
     where there is no link, or only one after very many others. Of several versions of a file the
     last one is cited.
     """
+    if not files:
+        return []
     latest = {file.path: file for file in files}
     links = _first_links(text, latest)
     nowhere = (len(text), len(text))
@@ -34,7 +36,7 @@ def _first_links(text: str, paths: Collection[str]) -> dict[str, tuple[int, int]
     """The start and the end of the first link to each path that has one."""
     lengths = sorted({len(path) for path in paths})
     found: dict[str, tuple[int, int]] = {}
-    most = _MOST_LOOKUPS // max(len(lengths), 1)
+    most = _MOST_LOOKUPS // len(lengths)
     for link in islice(re.finditer(SCHEME, text), most):
         start, begin = link.span()
         for end in (begin + length for length in lengths):
