@@ -189,6 +189,8 @@ class FolderIndex:
         """Index a document that is new, or whose time or size changed. old: its row."""
         content = _content(self._folder / path)
         if content is None:
+            if old is not None:  # it could not be opened either
+                self._remove(old.id)
             return
         digest = hashlib.sha256(content).digest()
         columns = (status.st_mtime_ns, status.st_size, digest)

@@ -345,6 +345,26 @@ def test_a_document_that_is_gone_is_not_found_by_any_section(
     assert paths(index, "oars") == []
 
 
+def test_a_changed_document_that_cannot_be_read_is_not_found(
+    index: FolderIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.refresh()
+    (folder / "tides.md").write_text("ebb and flow")
+    open_real = os.open
+
+    def refused(path: Path, flags: int) -> int:
+        if path == folder / "tides.md":
+            raise PermissionError
+        return open_real(path, flags)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refused)
+        index.refresh()
+    assert paths(index, "spring") == []
+    index.refresh()
+    assert paths(index, "ebb") == ["tides.md"]
+
+
 def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
     first, second = (FolderIndex(folder, tmp_path / "shared.sqlite3") for _ in range(2))
     first.refresh()
