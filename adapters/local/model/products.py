@@ -8,7 +8,8 @@ The exponentials of a query's scores are relative to a reference score: the maxi
 keys only, so that the earlier keys are read once. The reference is one more column of the queries,
 with a column of ones at the keys: the product then contains the subtraction. Another column of
 ones, at the values, sums up the exponentials. An exponential overflows if its score exceeds the
-reference by 88; the reference then becomes the maximum of all scores.
+reference by 88, and its product with a value before that; the reference then becomes the maximum of
+all scores.
 """
 
 from collections.abc import Iterator, Sequence
@@ -248,7 +249,8 @@ class _Block:
         """
         reference = self._scores(self.last_keys).add_(self.hidden).amax(2, keepdim=True)
         weighted = self._relative_to(reference)
-        if not bool(torch.isfinite(weighted[..., -1]).all()):
+        # The sum is finite only if all of them are.
+        if not bool(torch.isfinite(weighted.sum())):
             for keys in self.keys:
                 reference = torch.maximum(reference, self._scores(keys).amax(2, keepdim=True))
             weighted = self._relative_to(reference)

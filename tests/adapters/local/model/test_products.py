@@ -113,6 +113,19 @@ def test_an_early_key_far_above_the_last_ones_does_not_overflow(dtype: torch.dty
     torch.testing.assert_close(found.float(), expected, atol=5e-2, rtol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("above", [80.0, 85.0, 88.0, 89.0])
+def test_a_weighted_value_does_not_overflow(above: float, dtype: torch.dtype) -> None:
+    """Though the weight of an early key, whose score is so far above the others, may not."""
+    tensors = case(4, 1200, 1, 1, 8)
+    tensors["query"][:], tensors["key"][:] = torch.eye(8)[0], 0
+    tensors["key"][100, 0, 0] = above / SCALING
+    tensors["value"] *= 100
+    tensors = {name: one.to(dtype) for name, one in tensors.items()}
+    value = tensors["value"][100].expand(4, 1, 8)
+    torch.testing.assert_close(by_products(**tensors), value, atol=0, rtol=1e-2)
+
+
 def test_logits_that_are_not_numbers_stay_so() -> None:
     tensors = case(20, 600, 1, 1, 8)
     tensors["query"][3] = torch.nan
