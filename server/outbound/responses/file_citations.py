@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 from server.tools.base import CreatedFile
 
@@ -33,15 +34,19 @@ def file_citations(text: str, files: Sequence[CreatedFile]) -> list[dict[str, An
 
 
 def _first_links(text: str, paths: Collection[str]) -> dict[str, tuple[int, int]]:
-    """The start and the end of the first link to each path that has one."""
-    lengths = sorted({len(path) for path in paths})
+    """The start and the end of the first link to each path that has one.
+
+    A link may have the path as it is, or as in a URL: Markdown has no spaces in links.
+    """
+    written = {quote(path): path for path in paths} | {path: path for path in paths}
+    lengths = sorted({len(each) for each in written})
     found: dict[str, tuple[int, int]] = {}
     most = _MOST_LOOKUPS // len(lengths)
     for link in islice(re.finditer(SCHEME, text), most):
         start, begin = link.span()
         for end in (begin + length for length in lengths):
-            path = text[begin:end]
-            if path in paths and path not in found and _END.match(text, end):
+            path = written.get(text[begin:end])
+            if path is not None and path not in found and _END.match(text, end):
                 found[path] = (start, end)
     return found
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from server.outbound.responses import file_citations as module
 from server.outbound.responses.file_citations import file_citations
 from server.tools.base import CreatedFile
 
@@ -24,6 +23,25 @@ def test_a_link_ends_where_the_sentence_goes_on(after: str) -> None:
     text = f"See sandbox:/mnt/data/a.csv{after}"
     (citation,) = file_citations(text, [FILE])
     assert text[citation["start_index"] : citation["end_index"]] == "sandbox:/mnt/data/a.csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("a b.csv", "a%20b.csv"), ("ä.csv", "%C3%A4.csv"), ("ä.csv", "ä.csv"), ("a%20b", "a%20b")],
+)
+def test_a_link_may_have_the_path_as_in_a_url(name: str, written: str) -> None:
+    text = f"See [the table](sandbox:/mnt/data/{written})."
+    (citation,) = file_citations(text, [file_at(f"/mnt/data/{name}")])
+    start, end = citation["start_index"], citation["end_index"]
+    assert text[start:end] == f"sandbox:/mnt/data/{written}"
+
+
+def test_a_link_is_to_the_file_of_exactly_its_path_if_there_is_one() -> None:
+    found = file_citations("sandbox:/a%20b", [file_at("/a b"), file_at("/a%20b")])
+    assert [(each["file_id"], each["start_index"]) for each in found] == [
+        ("/a%20b", 0),
+        ("/a b", 14),
+    ]
 
 
 def test_of_several_versions_of_a_file_the_last_is_cited() -> None:
@@ -51,12 +69,20 @@ def test_the_path_of_a_file_may_have_the_scheme_of_links() -> None:
 
 def test_no_link_to_a_file_goes_beyond_the_end_of_the_text() -> None:
     text = "sandbox:/a"
-    links = module._first_links(text, ["/a", "/long"])
-    assert links == {"/a": (0, len(text))}
+    found = file_citations(text, [file_at("/a"), file_at("/long")])
+    ranges = [(each["file_id"], each["start_index"], each["end_index"]) for each in found]
+    assert ranges == [("/a", 0, 10), ("/long", 10, 10)]
 
 
-def test_links_after_very_many_others_are_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer may have a thousand files, with long names, and thousands of links."""
-    monkeypatch.setattr(module, "_MOST_LOOKUPS", 6)
-    paths = ["/a", "/ab", "/abc"]
-    assert module._first_links("sandbox:/x sandbox:/a sandbox:/ab", paths) == {"/a": (11, 21)}
+@pytest.mark.parametrize(("others", "is_found"), [(24_999, True), (25_000, False)])
+def test_links_after_very_many_others_are_not_looked_up(others: int, is_found: bool) -> None:
+    """Each link may be to files whose paths have as many lengths as there are files."""
+    before = "sandbox:/x " * others
+    found = file_citations(f"{before}sandbox:/ab sandbox:/a", [file_at("/ab"), file_at("/a")])
+    starts = [each["start_index"] for each in found]
+    end = len(before) + len("sandbox:/ab sandbox:/a")
+    assert starts == ([len(before), end] if is_found else [end, end])
+
+
+def test_an_answer_without_files_cites_none() -> None:
+    assert file_citations("sandbox:/a", []) == []
