@@ -23,6 +23,7 @@ from server.store.lists import ListEntry, Page
             },
             "b",
         ),
+        ({"type": "message", "content": "x" * MAX_PREVIEW}, "x" * MAX_PREVIEW),
         ({"type": "message", "content": "x" * 500}, "x" * (MAX_PREVIEW - 1) + "…"),
     ],
 )
