@@ -83,6 +83,7 @@ async def test_an_expired_container_has_no_files_and_is_purged_later(store: Stor
     await store.containers.create(BOX)
     await store.containers.change_files("cntr_1", [FILE])
     assert not await store.containers.expire("cntr_1", END - 1)
+    assert await store.containers.files("cntr_1") == (FILE,)
     assert await store.containers.expire("cntr_1", END)
     assert not await store.containers.expire("cntr_9", END)
     assert await store.containers.get("a", "cntr_1") == replace(BOX, expired=True)

@@ -57,6 +57,13 @@ async def test_a_response_that_is_being_made_is_not_forgotten() -> None:
     assert (await store.show("a", "one") or {})["marker"] == 2
 
 
+async def test_a_response_takes_the_room_of_another_when_it_begins() -> None:
+    store = MemoryStore(capacity=1)
+    await put(store, stored("one"))
+    await store.begin(stored("two"))
+    assert await store.show("a", "one") is None
+
+
 async def test_responses_that_are_being_made_may_be_more_than_the_capacity() -> None:
     store = MemoryStore(capacity=1)
     for name in ("one", "two", "three"):
