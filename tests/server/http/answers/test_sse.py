@@ -615,6 +615,7 @@ async def test_a_stream_that_is_torn_down_gives_up_what_it_writes(
         lambda message: message.get("body") == TWO,
     ],
 )
+@pytest.mark.usefixtures("no_interval")
 @pytest.mark.parametrize("reads", [True, False])
 async def test_a_write_that_fails_ends_the_stream_and_the_run(
     client: Client, breaks: Callable[[Message], bool], reads: bool
