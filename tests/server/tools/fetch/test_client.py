@@ -91,6 +91,15 @@ async def test_a_redirect_without_a_target_is_an_error(network: Network) -> None
         await network.client().fetch(network.url())
 
 
+async def test_a_target_without_a_redirect_is_not_followed(network: Network) -> None:
+    network.pages["/"] = answer("page", Location="/other")
+    network.pages["/missing"] = answer("x", 404, Location="/other")
+    client = network.client()
+    assert (await client.fetch(network.url())).body == b"page"
+    with pytest.raises(BadStatus, match="404"):
+        await client.fetch(network.url("/missing"))
+
+
 @pytest.mark.parametrize("kind", ["image/png", "application/zip", "video/mp4", "text/css", "x"])
 async def test_other_content_types_are_refused(network: Network, kind: str) -> None:
     network.pages["/"] = answer("x", content_type=kind)
