@@ -222,14 +222,19 @@ def test_an_operator_that_is_missing_is_not_used(
 
 
 @pytest.mark.parametrize("wrong", [0.01, float("nan")])
+@pytest.mark.parametrize("window", [None, 128])
 def test_an_operator_that_computes_something_else_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wrong: float
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    wrong: float,
+    window: int | None,
 ) -> None:
+    """Also where only the results with or without a window are wrong."""
     right = attention._on_cpu
 
     def off(batch: Batch) -> tuple[Tensor, Tensor]:
         out, lse = right(batch)
-        return out + wrong, lse
+        return out + (wrong if batch.window == window else 0), lse
 
     monkeypatch.setattr(attention, "_on_cpu", off)
     with caplog.at_level(logging.WARNING):
