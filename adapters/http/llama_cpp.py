@@ -131,8 +131,7 @@ class LlamaCppWire:
         return LlamaCppReader(request, self._encode)
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
-        stream = response.extensions.get("network_stream")
-        connection = None if stream is None else stream.get_extra_info("socket")
+        connection = response.extensions["network_stream"].get_extra_info("socket")
         if connection is None:
             return
         with suppress(OSError, httpx.HTTPError, httpx.StreamError):
