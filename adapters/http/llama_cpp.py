@@ -132,8 +132,6 @@ class LlamaCppWire:
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
         connection = response.extensions["network_stream"].get_extra_info("socket")
-        if connection is None:
-            return
         with suppress(OSError, httpx.HTTPError, httpx.StreamError):
             _end_sending(connection)
             async with asyncio.timeout(_LEAVING_SECONDS):
