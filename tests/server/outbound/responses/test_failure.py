@@ -22,6 +22,7 @@ ERRORS = [
     ClientTooSlow(1),
     RateLimited("no"),
     ServerFailed("no"),
+    ServerFailed("no", code="of_one_place"),
     Unavailable("no"),
     EngineDown("no"),
     StoreUnavailable("no"),
