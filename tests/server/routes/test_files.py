@@ -275,6 +275,18 @@ async def test_the_content_is_a_download(site: Site) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
+async def test_a_name_is_cut_and_holds_no_nul(site: Site) -> None:
+    name = "\0" + "é" * 600
+    head = f'--b\r\ncontent-disposition: form-data; name="file"; filename="{name}"\r\n\r\nx\r\n'
+    purpose = 'content-disposition: form-data; name="purpose"\r\n\r\nvision\r\n'
+    answer = await site.raw.post(
+        "/v1/files",
+        content=f"{head}--b\r\n{purpose}--b--\r\n".encode(),
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    assert answer.json()["filename"] == "é" * 512
+
+
 async def test_a_content_that_is_lost_is_not_found(site: Site) -> None:
     file = await site.one.files.create(file=b"x", purpose="user_data")
     (site.folder / file.id).unlink()
