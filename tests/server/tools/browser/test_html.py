@@ -114,6 +114,10 @@ def test_lists_tables_and_quotes() -> None:
     ]
 
 
+def test_a_rule_stands_alone() -> None:
+    assert body_of("a<hr>b") == "a\n\n* * *\n\nb"
+
+
 def test_a_table_that_is_layout_has_blocks() -> None:
     html = "<table><tr><td><h2>A</h2><p>x</p></td><td><ul><li>y</li></ul></td></tr></table>"
     assert body_of(html) == "## A\n\nx\n\n  * y"

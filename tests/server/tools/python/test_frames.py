@@ -80,6 +80,7 @@ def test_deep_json_is_refused() -> None:
         b'{"event": "end", "cell": 1}',
         b"{" + b", ".join(b'"%d": ""' % number for number in range(9)) + b"}",
         b"{" + b", ".join([b'"a": ""'] * 9) + b"}",
+        b'["event": "end"}',
         b'{"event": "end"',
         b'{"event": "end"}}',
         b'{"event": "\xff"}',
@@ -153,6 +154,13 @@ def test_the_true_folder_is_written_as_the_model_knows_it(size: int) -> None:
     output = Output(FOLDER)
     parts = [output.feed(content[at : at + size]) for at in range(0, len(content), size)]
     assert "".join([*parts, output.feed(b"", last=True)]) == "a /mnt/data/x /srv b /mnt/data"
+
+
+def test_only_what_may_be_the_true_folder_is_held_back() -> None:
+    output = Output(FOLDER)
+    assert output.feed(b"a long line that ends here\n") == "a long line that ends here\n"
+    assert output.feed(b"in /srv/sess") == "in "
+    assert output.feed(b"e") == "/srv/sesse"
 
 
 def test_output_over_the_limit_is_dropped() -> None:
