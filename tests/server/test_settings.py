@@ -439,6 +439,22 @@ def test_the_address_to_listen_on_is_an_allowed_host(host: str, name: str) -> No
     assert Settings(host=host, allowed_host=("a",)).allowed_hosts == (name, "a")
 
 
+@pytest.mark.parametrize(
+    ("host", "playground", "is_served"),
+    [
+        ("127.0.0.1", None, True),
+        ("::1", None, True),
+        ("0.0.0.0", None, False),
+        ("127.0.0.1", False, False),
+        ("0.0.0.0", True, True),
+    ],
+)
+def test_the_playground_is_served_to_this_machine_alone_unless_it_is_set(
+    host: str, playground: bool | None, is_served: bool
+) -> None:
+    assert Settings(host=host, playground=playground).serves_playground is is_served
+
+
 def test_the_bounds_on_connections_are_options() -> None:
     limits = Settings(max_connections=1, max_connections_per_address=2, limit_concurrency=3).limits
     assert (limits.connections, limits.connections_per_address, limits.requests) == (1, 2, 3)
