@@ -143,6 +143,25 @@ def test_an_error_reaches_all_who_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [type(one.exception()) for one in (first, second)] == [Unavailable, Unavailable]
 
 
+def test_an_error_is_raised_also_where_its_grammar_is_no_longer_cached(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    blocked = BlockedReport(Unavailable("no"))
+
+    def report(_: object, grammar: str) -> str:
+        return blocked(grammar) if grammar == VALID else ""
+
+    monkeypatch.setattr(grammar_sandbox, "_MAX_REPORTS", 1)
+    monkeypatch.setattr(grammar_sandbox._Worker, "report", report)
+    sandbox = GrammarSandbox()
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(sandbox.problem, VALID)
+        blocked.started.wait()
+        assert sandbox.problem(DEEP) is None
+        blocked.release.set()
+        assert type(first.exception()) is Unavailable
+
+
 class Script:
     """A pipe from which grammars are read, and that records the messages sent."""
 
