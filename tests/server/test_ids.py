@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from server.ids import created, new_id, place_after
+from server.ids import bounds, created, new_id, place_after
 
 
 def test_an_id_has_its_kind_and_48_digits() -> None:
@@ -17,6 +17,10 @@ def test_ids_are_in_the_order_of_creation_as_texts_too() -> None:
     assert len(set(map(created, ids))) == 1000
 
 
+EARLIER = "resp_7d1f0a5b2c9e4f6a8b3d5c7e9f1a2b4c6d8e0f2a4b6c8d0e"
+"""An id of an earlier version, which has random digits only."""
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -26,12 +30,21 @@ def test_ids_are_in_the_order_of_creation_as_texts_too() -> None:
         f"msg_06612fa84d630d{'0' * 35}",
         f"msg_{'0' * 48}",
         f"msg_{'f' * 48}",
-        # The random digits of an earlier version.
-        "resp_7d1f0a5b2c9e4f6a8b3d5c7e9f1a2b4c6d8e0f2a4b6c8d0e",
+        EARLIER,
     ],
 )
 def test_other_ids_have_no_time(name: str) -> None:
     assert created(name) is None
+    assert bounds(name) is None
+
+
+def test_between_the_bounds_are_all_ids_of_a_kind_and_no_others() -> None:
+    found = bounds(new_id("resp"))
+    assert found is not None
+    lower, upper = found
+    assert lower < new_id("resp") < upper
+    others = ("resp_1", "resp_x", EARLIER, new_id("msg"), new_id("response"))
+    assert [other for other in others if lower <= other <= upper] == []
 
 
 def test_a_list_goes_on_after_the_last_entry_with_the_id() -> None:
