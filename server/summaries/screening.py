@@ -83,7 +83,8 @@ def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str])
     if _KEY.search(summary):
         yield "secret"
     together = spaced(terms)
-    if any(each in summary or _as_words(each) in together for each in never):
+    # A text without words becomes two spaces, which are between no words.
+    if any(each in summary or spaced(words(each)) in together for each in never):
         yield "policy"
     if sources.has_run(terms, MOST_COPIED + 1):
         yield "copied"
@@ -91,9 +92,3 @@ def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str])
         yield "secret"
     if Sources([reasoning]).has_run(terms, MOST_QUOTED + 1):
         yield "quoted"
-
-
-def _as_words(text: str) -> str:
-    """The text as a run of words; where it has no word, one that is in no text."""
-    found = words(text)
-    return spaced(found) if found else "\n"
