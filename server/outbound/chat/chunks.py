@@ -159,8 +159,8 @@ class ChatOutbound:
         return []
 
     def fail(self, error: APIError) -> list[WireEvent]:
-        """The annotations of the links so far, and the error in OpenAI's form."""
-        return [*self._annotation_chunks(), error.body()]
+        """Withheld text, the annotations of the links so far, and the error in OpenAI's form."""
+        return [*self._withheld_chunks(), *self._annotation_chunks(), error.body()]
 
     def cancel(self) -> list[WireEvent]:
         """No events: the API has none for a cancelled completion."""
@@ -179,6 +179,10 @@ class ChatOutbound:
     def _cited_chunks(self, pieces: Iterable[CitedText]) -> list[WireEvent]:
         content = self._content
         return [self._text_chunk(content.cited_delta(piece), piece.logprobs) for piece in pieces]
+
+    def _withheld_chunks(self) -> list[WireEvent]:
+        """The chunks of text that was withheld, as it could have become a marker."""
+        return [] if self._citations is None else self._cited_chunks(self._citations.finish())
 
     def _text_chunk(self, delta: Delta, logprobs: Iterable[TokenLogprobs]) -> WireEvent:
         """The chunk of a delta with text. logprobs: shown if the message shows any."""
@@ -206,7 +210,7 @@ class ChatOutbound:
         if isinstance(self._field, ToolCall):
             self._ends[self._field.id] = len(self._messages)
         if self._render_options.seal is None or not self._is_reasoning(header):
-            return [] if self._citations is None else self._cited_chunks(self._citations.finish())
+            return self._withheld_chunks()
         detail = seal_detail(self._render_options.seal(message), self._next_detail())
         return [self._chunk({"reasoning_details": [detail]})]
 

@@ -151,10 +151,11 @@ def test_ranges_in_chat_count_the_message_before() -> None:
     assert shown["content"][link["start_index"] : link["end_index"]] == ONE
 
 
-def test_an_answer_of_chat_that_fails_has_the_annotations_of_its_links() -> None:
+def test_an_answer_of_chat_that_fails_has_its_withheld_text_and_annotations() -> None:
     out = chat()
-    play(out, message("A【1†L1】"))
-    annotations, error = out.fail(ServerFailed("broken"))
+    play(out, message("A【1†L1】 b【1†")[:-1])
+    text, annotations, error = out.fail(ServerFailed("broken"))
+    assert [choice["delta"] for choice in text["choices"]] == [{"content": "【1†"}]
     ((link,),) = [choice["delta"]["annotations"] for choice in annotations["choices"]]
     assert link["url_citation"]["url"] == URLS[1]
     assert error["error"]["message"] == "broken"
