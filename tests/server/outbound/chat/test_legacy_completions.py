@@ -54,7 +54,7 @@ def play(out: LegacyCompletionOutbound, *events: TurnEvent) -> dict[str, Any]:
 
 
 def test_a_completion_is_the_echo_and_all_text() -> None:
-    out = LegacyCompletionOutbound({"id": "c"}, index=0, echo="One")
+    out = LegacyCompletionOutbound({"id": "c"}, echo="One")
     end = TurnFinished("length", Usage(1, output=2))
     assert play(out, TextDelta(0, " two"), TextDelta(0, " three"), end) == {
         "id": "c",
