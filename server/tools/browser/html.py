@@ -154,8 +154,6 @@ class _Writer:
     def write(self, html: str) -> str:
         """The text."""
         pieces, handlers, hide = self._pieces, _Handlers(_HANDLERS), _Writer._hide
-        if not self._layout:  # each cell is one of a row
-            handlers["td"] = handlers["th"] = None
         self._parts = parts(html)
         for tag, after in self._parts:
             text, handler = after, handlers[tag]
@@ -385,10 +383,6 @@ class _Writer:
         if text.strip(_CELL_END):
             self._write(text)
 
-    def _open_cell(self, _tag: str) -> None:
-        if not self._tables[-1]:
-            self._line()
-
     def _close_cell(self, _tag: str) -> None:
         if self._tables[-1]:
             self._pieces.append(_CELL_END)
@@ -425,13 +419,13 @@ class _Handlers(dict[str, _Handler | None]):
         return handler
 
 
-_PAIRS: dict[str, tuple[_Handler, _Handler]] = {
+_PAIRS: dict[str, tuple[_Handler | None, _Handler]] = {
     **dict.fromkeys(_BLOCKS.split(), (_Writer._paragraph, _Writer._paragraph)),
     **dict.fromkeys(_CLOSE.split(), (_Writer._line, _Writer._line)),
     **dict.fromkeys(("ul", "ol", "menu"), (_Writer._open_list, _Writer._close_list)),
     **{f"h{n}": (_Writer._open_heading, _Writer._close_heading) for n in range(1, 7)},
     **dict.fromkeys(("sup", "sub"), (_Writer._open_raised, _Writer._close_raised)),
-    **dict.fromkeys(("td", "th"), (_Writer._open_cell, _Writer._close_cell)),
+    **dict.fromkeys(("td", "th"), (None, _Writer._close_cell)),
     "a": (_Writer._open_link, _Writer._close_link),
     "li": (_Writer._open_item, _Writer._close_item),
     "blockquote": (_Writer._open_quote, _Writer._close_quote),

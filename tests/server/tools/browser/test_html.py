@@ -114,8 +114,16 @@ def test_lists_tables_and_quotes() -> None:
     ]
 
 
-def test_a_rule_stands_alone() -> None:
-    assert body_of("a<hr>b") == "a\n\n* * *\n\nb"
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("a<hr>b", "a\n\n* * *\n\nb"),
+        ("a<pre> </pre>b", "a\n\nb"),
+        ("<ol start=0><li>x</ol>", "  0. x"),
+    ],
+)
+def test_blocks_of_one_kind(html: str, text: str) -> None:
+    assert body_of(html) == text
 
 
 def test_a_table_that_is_layout_has_blocks() -> None:
