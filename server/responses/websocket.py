@@ -166,6 +166,7 @@ class Connection:
                     await self._turn(message)
                 if isinstance(message, bytes):
                     self._lease.refund(len(message))
+        await self._end_turns()
         error = "This connection has reached its time limit. Open a new one to continue."
         await self._send(error_message(ConnectionExpired(error)))
         await self._websocket.close()
@@ -180,10 +181,17 @@ class Connection:
 
     async def _close_when_stopping(self) -> None:
         await self._context.draining.wait()
+        await self._end_turns()
+        await self._websocket.close(GOING_AWAY, "The server is stopping.")
+
+    async def _end_turns(self) -> None:
+        """Wait for the turn in progress, and let no other begin. Returns to its first caller only.
+
+        So the connection is closed once.
+        """
         # The lock is fair, so no further turn begins before it is acquired. It is not released, so
         # none begins afterwards.
         await self._turn_lock.acquire()
-        await self._websocket.close(GOING_AWAY, "The server is stopping.")
 
     async def _turn(self, message: bytes | APIError) -> None:
         began = time.perf_counter()

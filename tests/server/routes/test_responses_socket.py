@@ -180,6 +180,14 @@ async def test_a_stored_response_is_known_to_all_connections(open_app: Any) -> N
     assert answer.status_code == 200
 
 
+async def test_a_stored_response_that_was_deleted_is_not_continued(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one")
+        assert (await app.client.delete(f"/v1/responses/{first['id']}")).status_code == 200
+        error = await socket.error(input="two", previous_response_id=first["id"])
+    assert error["error"]["code"] == "previous_response_not_found"
+
+
 async def test_a_stored_continuation_of_an_unstored_one_can_only_be_retrieved_elsewhere(
     open_app: Any, store: Store
 ) -> None:
@@ -448,15 +456,20 @@ async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app
     assert len(app.prompts) == 1
 
 
-@pytest.mark.parametrize("waiting", [0, 3])
-async def test_a_connection_ends_after_its_lifetime(
-    open_app: Any, monkeypatch: pytest.MonkeyPatch, waiting: int
-) -> None:
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections end at once."""
+
     class Brief(Connection):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments, lifetime=0)
 
     monkeypatch.setattr(responses_socket, "Connection", Brief)
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize("waiting", [0, 3])
+async def test_a_connection_ends_after_its_lifetime(open_app: Any, waiting: int) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         for _ in range(waiting):
             socket.create(input="hi")
@@ -464,6 +477,16 @@ async def test_a_connection_ends_after_its_lifetime(
         closed = await socket.message()
     assert (error["type"], error["status"]) == ("error", 400)
     assert error["error"]["code"] == "websocket_connection_limit_reached"
+    assert closed["type"] == "websocket.close"
+
+
+@pytest.mark.usefixtures("brief")
+async def test_a_connection_that_ends_while_the_server_stops_is_closed_once(open_app: Any) -> None:
+    async with open_app(ANSWER) as app:
+        app.app.state.context.draining.set()
+        async with connect(app) as socket:
+            await socket.receive()
+            closed = await socket.message()
     assert closed["type"] == "websocket.close"
 
 
