@@ -129,6 +129,17 @@ async def test_the_budget_of_the_reasoning_is_echoed(budget: int, effort: str) -
     assert created["reasoning"] == {"effort": effort, "summary": None, "max_tokens": budget}
 
 
+@pytest.mark.parametrize(
+    ("context", "effective"),
+    [("auto", "current_turn"), ("current_turn", "current_turn"), ("all_turns", "all_turns")],
+)
+async def test_the_turns_whose_reasoning_the_prompt_has_are_echoed(
+    context: str, effective: str
+) -> None:
+    created = await response(reasoning={"context": context})
+    assert created["reasoning"]["context"] == effective
+
+
 async def test_tools_are_echoed_except_unserved_ones() -> None:
     custom = {"type": "custom", "name": "sql"}
     namespace = {"type": "namespace", "name": "n", "description": "d", "tools": [custom]}
