@@ -162,8 +162,9 @@ class Connection:
         deadline = asyncio.get_running_loop().time() + self._lifetime
         while (waiting := await self._next(deadline)) is not None:
             for message in waiting.turns():
-                async with self._turn_lock:
-                    await self._turn(message)
+                await self._turn_lock.acquire()
+                await self._turn(message)
+                self._turn_lock.release()  # but not after a failure, which ends the connection
                 if isinstance(message, bytes):
                     self._lease.refund(len(message))
         await self._end_turns()

@@ -441,6 +441,15 @@ async def test_a_failed_send_ends_the_connection(open_app: Any, draining: bool) 
         await socket.task
 
 
+async def test_a_send_that_fails_in_the_last_turn_ends_the_connection(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        await hold(socket)
+        app.app.state.context.draining.set()
+        socket.lost = True
+        socket.reads.set()
+        await socket.task
+
+
 async def test_a_server_that_stops_finishes_the_turn_and_takes_no_other(open_app: Any) -> None:
     slow = {"completion": ANSWER, "delay_ms": 1}
     async with open_app(slow) as app, connect(app) as socket, connect(app) as idle:
