@@ -143,8 +143,8 @@ class StepSampler:
             sampling.penalise(logits, phase_state.params, phase_state.counts.tally(logits.device))
 
     def _choose_unmasked(self, items: list[Placed]) -> None:
-        """Choose from the whole vocabulary, for rows without an error."""
-        for portion in _portions([item for item in items if item[0] not in self.errors]):
+        """Choose from the whole vocabulary. The error of a row that has one counts all the same."""
+        for portion in _portions(items):
             self._choose_batch(self._choose_portion, portion)
 
     def _choose_portion(self, portion: list[Placed]) -> None:
