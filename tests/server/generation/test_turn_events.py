@@ -202,6 +202,15 @@ def test_a_message_that_inserted_tokens_end_has_the_repair() -> None:
     assert turn_reader.repairs == [Repair.REPETITION]
 
 
+def test_half_a_character_that_inserted_tokens_end_is_shown() -> None:
+    turn_reader = reader()
+    half = encode_with_control("<|channel|>analysis<|message|>🫨")[:-1]
+    turn_reader.push(GenerationChunk((*half,)))
+    events = turn_reader.insert(NEXT_MESSAGE, Repair.REPETITION)
+    assert text(events, 0) == "\N{REPLACEMENT CHARACTER}"
+    assert closed(events)[0].repairs == (Repair.INVALID_UTF8, Repair.REPETITION)
+
+
 def test_inserted_tokens_are_not_counted() -> None:
     turn_reader, _ = inserted()
     sampled = encode_with_control(f"<|channel|>analysis<|message|>One{ANSWER}Hi<|return|>")
