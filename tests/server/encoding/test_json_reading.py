@@ -45,6 +45,7 @@ def test_long_logprobs_stay_encoded_in_pieces() -> None:
     array = found["choices"][0]["logprobs"]["content"]
     assert isinstance(array, EncodedArray)
     assert max(map(len, array.pieces)) <= PIECE
+    assert array.size == sum(map(len, array.pieces))
     assert found["choices"][0]["index"] == 0
 
 
@@ -55,5 +56,5 @@ def test_a_short_text_is_parsed() -> None:
 
 @pytest.mark.parametrize("logprobs", [ENTRIES[:3], [{"other": number} for number in range(9000)]])
 def test_short_logprobs_and_other_arrays_of_a_long_text_are_parsed(logprobs: Any) -> None:
-    value = {"logprobs": logprobs, "text": LONG}
+    value = {"text": LONG, "logprobs": logprobs}
     assert load(orjson.dumps(value)) == value
