@@ -36,6 +36,10 @@ def test_a_count_of_no_requests_is_refused() -> None:
         ServerInfo("m", 10, frozenset(), 0)
 
 
+def test_a_server_may_compute_one_request_at_a_time() -> None:
+    assert ServerInfo("m", 10, frozenset(), 1).max_requests == 1
+
+
 @pytest.mark.parametrize("rival", [-1, VOCAB_SIZE, True])
 def test_logprobs_of_no_tokens_are_a_fault(rival: int) -> None:
     check = ChunkCheck(GenerationRequest("r", (1,), 4, frozenset()))
