@@ -10,7 +10,9 @@ import pytest
 from openai.types.conversations import Conversation, ConversationItemList
 
 from server.replay import prior_turns
+from server.store.conversations.memory import MemoryConversations
 from server.store.responses.base import Store
+from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
 
 ANSWER = "<|channel|>final<|message|>Hello!<|return|>"
@@ -197,6 +199,24 @@ async def test_unsupported_items_are_refused_if_configured(
             assert (answer.status_code, error["code"]) == (400, "unsupported_input")
             assert error["param"] == "items.1.content.0"
         assert await texts(app, name) == []
+
+
+async def test_a_conversation_that_is_deleted_while_items_are_read_takes_none(
+    open_app: OpenApp,
+) -> None:
+    class Deleting(MemoryConversations):
+        """Deletes a conversation before items are added to it."""
+
+        async def add(self, owner: str, conversation_id: str, *rest: Any) -> bool:
+            await self.delete(owner, conversation_id)
+            return await super().add(owner, conversation_id, *rest)
+
+    store = MemoryStore()
+    store.conversations = Deleting()
+    async with open_app(ANSWER, store=store) as app:
+        name = await created(app)
+        added = await app.post(f"{PATH}/{name}/items", {"items": [user("hi")]})
+    assert (added.status_code, added.json()["error"]["param"]) == (404, "conversation_id")
 
 
 async def test_other_keys_find_nothing(open_app: OpenApp, store: Store) -> None:
