@@ -16,6 +16,9 @@ PLAIN = {
     "no arguments": closed(),
     "texts": closed(a={"type": "string", "description": "An a.", "maxLength": 9}),
     "choices": closed(a={"type": "string", "enum": ["a", "b"]}),
+    "the longest texts": closed(
+        a={"type": "string", "maxLength": 1_000}, b={"type": "string", "minLength": 1_000}
+    ),
     "scalars": closed(a={"type": "integer"}, b={"type": "boolean"}, c={"type": "null"}),
     "arrays": closed(a={"type": "array", "items": closed(b={"type": "number"})}),
     "open": {"type": "object", "properties": {"a": {"type": "string"}}},
@@ -295,6 +298,19 @@ def test_long_lists_and_references_are_read_once() -> None:
 )
 def test_few_properties_are_not_wide(schema: dict[str, Any]) -> None:
     assert not is_wide(schema)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"$ref": "#"},
+        {"type": "array", "items": {"$ref": "#"}},
+        {"type": "object", "additionalProperties": {"$ref": "#"}},
+    ],
+)
+def test_a_schema_that_contains_itself_is_measured_once(again: dict[str, Any]) -> None:
+    schema = loose(9)
+    assert not is_wide(schema | {"properties": schema["properties"] | {"again": again}})
 
 
 @given(st.dictionaries(WORDS, ANY_JSON))
