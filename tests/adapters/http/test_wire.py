@@ -40,6 +40,12 @@ def test_a_server_may_compute_one_request_at_a_time() -> None:
     assert ServerInfo("m", 10, frozenset(), 1).max_requests == 1
 
 
+def test_the_first_and_the_last_id_of_the_vocabulary_are_tokens() -> None:
+    check = ChunkCheck(GenerationRequest("r", (1,), 4, frozenset()))
+    chunk = GenerationChunk((0, VOCAB_SIZE - 1))
+    assert check.checked(chunk) == chunk
+
+
 @pytest.mark.parametrize("rival", [-1, VOCAB_SIZE, True])
 def test_logprobs_of_no_tokens_are_a_fault(rival: int) -> None:
     check = ChunkCheck(GenerationRequest("r", (1,), 4, frozenset()))
