@@ -19,7 +19,7 @@ from server.tools.browser.page import Page
 from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
-from server.tools.browser.stack import MOST_STORED
+from server.tools.browser.stack import MOST_STORED, Entry, PageStack
 from server.tools.fetch.addresses import AddressPolicy
 from server.tools.fetch.client import FetchClient
 from server.tools.fetch.pages import FetchedPage
@@ -729,6 +729,15 @@ async def test_a_page_that_was_shown_several_times_is_stored_once(world: World) 
     state = session.state
     assert state is not None
     assert [bool(page["text"]) for page in state["pages"]] == [True, True]
+
+
+def test_the_links_of_pages_count_for_what_is_stored() -> None:
+    stack, links = PageStack(), ("x" * (MOST_STORED // 2 + 1),)
+    for name in ("old", "new"):
+        stack.push(Entry(Page(f"https://{name}.example/", name, "text", links), "page"))
+    state = stack.to_json()
+    assert state is not None
+    assert [page["text"] for page in state["pages"]] == ["", "text"]
 
 
 async def test_what_is_stored_is_bounded(world: World) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.tools.python.confinement import landlock
+from server.tools.python.confinement import landlock, seccomp
 
 ROOT = Path(__file__).parents[5]
 PRIVILEGES = "import ctypes; assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0\n"
@@ -51,6 +51,12 @@ def test_what_the_kernel_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(landlock, "_syscall", lambda *arguments: -1)
     with pytest.raises(OSError, match="Landlock"):
         landlock.restrict([], [])
+
+
+def test_a_filter_that_the_kernel_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "assemble", lambda *arguments: bytes(8))  # It never returns.
+    with pytest.raises(OSError, match="seccomp"):
+        seccomp.install(seccomp.Filter())
 
 
 def test_other_systems_have_no_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
