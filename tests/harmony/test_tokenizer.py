@@ -181,6 +181,17 @@ def test_a_character_comes_out_when_its_last_byte_is_in() -> None:
     assert [decoder.push(ghost[i : i + 1]) for i in range(4)] == ["", "", "", "👻"]
 
 
+def test_a_decoder_counts_the_bytes_of_an_incomplete_character() -> None:
+    decoder = Utf8Decoder()
+    counts = [decoder.pending]
+    for byte in "👻é".encode()[:-1]:
+        decoder.push(bytes([byte]))
+        counts.append(decoder.pending)
+    assert counts == [0, 1, 2, 3, 0, 1]
+    decoder.finish()
+    assert decoder.pending == 0
+
+
 def test_a_decoder_can_be_used_again_after_its_end() -> None:
     decoder = Utf8Decoder()
     decoder.push(b"\xf0\x9f")
