@@ -128,3 +128,24 @@ def test_an_answer_that_began_before_the_failures_does_not_close_the_circuit() -
         circuit.failed(circuit.sent())
     circuit.succeeded(older)
     assert not circuit.passes
+
+
+def test_an_answer_that_was_out_at_the_last_failure_does_not_close_the_circuit() -> None:
+    circuit = Circuit(Clock())
+    for _ in range(2):
+        circuit.failed(circuit.sent())
+    failing, beside = circuit.sent(), circuit.sent()
+    circuit.failed(failing)
+    circuit.succeeded(beside)
+    assert not circuit.passes
+
+
+def test_after_an_answer_three_failures_open_the_circuit_again() -> None:
+    circuit = Circuit(Clock())
+    for _ in range(2):
+        circuit.failed(circuit.sent())
+    circuit.succeeded(circuit.sent())
+    for _ in range(3):
+        assert circuit.passes
+        circuit.failed(circuit.sent())
+    assert not circuit.passes
