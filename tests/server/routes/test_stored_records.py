@@ -11,7 +11,7 @@ from server.generation.plan import TurnPlan
 from server.responses import stored_record
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
-from tests.server.routes.test_stored_responses import ANSWER, TOOL, OpenApp, create, get
+from tests.server.routes.test_stored_responses import ANSWER, SLOW, TOOL, OpenApp, create, get
 
 REASONED_CALL = (
     "<|channel|>analysis<|message|>Look.<|end|><|start|>assistant to=functions.f<|channel|>"
@@ -87,6 +87,15 @@ async def test_the_record_of_an_answer_is_the_one_that_was_made(open_app: OpenAp
         shown = await get(app, response["id"], include="gpt_oss:record")
     assert shown.json()["gpt_oss:record"] == response["gpt_oss:record"]
     assert response["gpt_oss:record"]["recorded"]
+
+
+async def test_a_response_that_is_still_made_has_no_record(open_app: OpenApp) -> None:
+    async with open_app(SLOW) as app:
+        made = await create(app, background=True)
+        shown = await get(app, made["id"], **{"include[]": "gpt_oss:record"})
+        await app.post(f"/v1/responses/{made['id']}/cancel", {})
+    assert shown.json()["status"] in ("queued", "in_progress")
+    assert "gpt_oss:record" not in shown.json()
 
 
 async def test_a_record_needs_a_stored_response(open_app: OpenApp) -> None:
