@@ -74,6 +74,16 @@ async def test_a_head_that_is_too_large_is_a_431_though_it_ends() -> None:
         assert b" 431 " in second or first.startswith(b"HTTP/1.1 431 ")
 
 
+async def test_the_end_of_a_head_does_not_count_to_the_next_one() -> None:
+    async with serve(Limits(head_bytes=1000)) as served:
+        line = b"A: " + b"a" * 600
+        client = await served.connect(head(b"/unread", line)[:-4])
+        connection = await served.connection()
+        await until(partial(has_read_more, connection, 600))
+        client.send(b"\r\n\r\n" + head(b"/unread", line, b"Connection: close"))
+        assert (await client.rest()).data.count(b"HTTP/1.1 200") == 2
+
+
 async def test_the_rest_of_a_piece_is_parsed_too() -> None:
     async with serve(Limits(head_bytes=1000)) as served:
         body = b"b" * 200_000
@@ -340,7 +350,7 @@ async def test_trailers_are_no_headers() -> None:
 
 
 async def test_no_deadline_cuts_off_an_answer() -> None:
-    async with serve(Limits()) as served:
+    async with serve(Limits(idle_seconds=0)) as served:
         client = await served.connect(head(b"/stream") + b"POST / HT")
         await client.read(b"started\r\n")
         connection = await served.connection()
