@@ -1,5 +1,6 @@
 """Hosted tools by name: built in, of third parties, and those that cannot be made."""
 
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -68,7 +69,17 @@ async def test_a_tool_that_cannot_be_made_says_why(caplog: pytest.LogCaptureFixt
     await bad.stop()
 
 
+async def test_requests_name_a_built_in_tool_that_cannot_be_imported_by_its_types(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "server.tools.mcp.tool", None)
+    (tool,) = registry.create(iter(("mcp",)), setup)
+    assert (tool.name, tool.types) == ("mcp", {"mcp"})
+    with pytest.raises(APIError, match="The tool 'mcp' cannot be used on this server: it cannot"):
+        await tool.open({"type": "mcp"}, CONTEXT)
+
+
 def test_an_unknown_name_is_an_error() -> None:
-    there = r"there are python \(code_interpreter\), browser \(web_search\), mcp"
+    there = r"there are python \(code_interpreter\), browser \(web_search\), mcp$"
     with pytest.raises(UnknownTool, match=f"unknown hosted tool 'x'; {there}"):
         registry.create(("x",), setup)
