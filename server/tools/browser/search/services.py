@@ -151,7 +151,7 @@ class HttpProvider(ABC):
             raise self._failure(response)
         try:
             return json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SearchError(f"{self.name} sent an answer of another form") from error
 
     def _failure(self, response: httpx.Response) -> SearchError:

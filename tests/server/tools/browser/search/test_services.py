@@ -391,7 +391,14 @@ async def test_the_wait_that_a_service_asks_for_is_read(
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>", b"[]", b'{"results": [3]}', b'{"results": 3}', b'{"results": [{"title": "x"}]}'],
+    [
+        b"<html>",
+        b"[" * 100_000,
+        b"[]",
+        b'{"results": [3]}',
+        b'{"results": 3}',
+        b'{"results": [{"title": "x"}]}',
+    ],
 )
 async def test_an_answer_of_another_form_is_an_error(
     service: tuple[Service, str], body: bytes
