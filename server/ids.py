@@ -43,17 +43,20 @@ def bounds(cursor: str) -> tuple[str, str] | None:
     """
     if created(cursor) is None:
         return None
-    kind = cursor[: -_TIME_DIGITS - 2 * _RANDOM_BYTES]
+    kind = _kind(cursor)
     ends = _FIRST, _now() + _TOLERANCE
     return f"{kind}{ends[0]:0{_TIME_DIGITS}x}", f"{kind}{ends[1]:0{_TIME_DIGITS}x}"
 
 
-def place_after(ids: Sequence[str], cursor: str, order: Literal["asc", "desc"]) -> int:
+def place_after(
+    ids: Sequence[str], cursor: str, order: Literal["asc", "desc"], *, mixed: bool = False
+) -> int:
     """The place in a list where the entries begin that follow `cursor`.
 
     ids: of the entries, in the order of the list. cursor: one of them, the last one if several are
     equal; or the id of an entry that was deleted. Its place is known exactly where entries are in
-    the order in which their ids were made. The result is the length of the list for other ids.
+    the order in which their ids were made. mixed: whether entries of other kinds may follow it. The
+    result is the length of the list for other ids.
     """
     places = [place for place, each in enumerate(ids) if each == cursor]
     if places:
@@ -61,10 +64,15 @@ def place_after(ids: Sequence[str], cursor: str, order: Literal["asc", "desc"]) 
     moment = created(cursor)
     if moment is not None:
         for place, each in enumerate(ids):
-            other = created(each)
+            other = created(each) if mixed or _kind(each) == _kind(cursor) else None
             if other is not None and (other > moment if order == "asc" else other < moment):
                 return place
     return len(ids)
+
+
+def _kind(id_: str) -> str:
+    """The prefix of an id of `new_id`."""
+    return id_[: -_TIME_DIGITS - 2 * _RANDOM_BYTES]
 
 
 def _now() -> int:

@@ -33,7 +33,7 @@ async def read_page(database: Database, located: Sequence[Located], query: ListQ
     """The page of the items, of which the oldest is the first. Items that are gone are left out."""
     if query.after is not None:
         query = replace(query, after=rows.key(query.after))
-    find = partial(page_in_memory, located, query, lambda each: each.item_id)
+    find = partial(page_in_memory, located, query, lambda each: each.item_id, mixed=True)
     page = await threads.run(find, threads.counted(len(located), _MOST_SMALL))
     async with database.reading() as connection:
         sizes = await _values(connection, page.entries, lambda item: database.size_of(item))

@@ -69,18 +69,21 @@ def page_in_memory(
     query: ListQuery,
     id_of: Callable[[T], str],
     keep: Callable[[T], bool] = lambda _: True,
+    *,
+    mixed: bool = False,
 ) -> Page[T]:
     """The page of those entries in memory that `keep` accepts. entries: the oldest first.
 
     If several entries have the cursor's id (`query.after`), the page begins after the last of them,
     so that a client that requests page after page reaches the end. If none has it, the page begins
     where a deleted entry with this id was, and is empty for other ids. `keep` may refuse the entry
-    that has the cursor's id.
+    that has the cursor's id. mixed: whether the entries are of several kinds.
     """
     ordered = entries if query.order == "asc" else entries[::-1]
     start = 0
     if query.after is not None:
-        start = place_after([id_of(each) for each in ordered], query.after, query.order)
+        ids = [id_of(each) for each in ordered]
+        start = place_after(ids, query.after, query.order, mixed=mixed)
     found = [*islice(filter(keep, ordered[start:]), query.limit + 1)]
     return Page(found[: query.limit], len(found) > query.limit)
 
@@ -89,7 +92,8 @@ def page_of_items(
     stored: Sequence[StoredItem], query: ListQuery, size_of: Callable[[StoredItem], int]
 ) -> Page[Item]:
     """The page of items in memory: see `page_in_memory` and `fitting`."""
-    page = fitting(page_in_memory(stored, query, lambda each: str(each.item["id"])), size_of)
+    found = page_in_memory(stored, query, lambda each: str(each.item["id"]), mixed=True)
+    page = fitting(found, size_of)
     return Page([each.item for each in page.entries], page.has_more)
 
 

@@ -65,3 +65,9 @@ def test_entries_with_ids_of_clients_are_passed_over() -> None:
 
 def test_a_list_ends_after_an_unknown_id() -> None:
     assert place_after([new_id("msg")], "mine", "asc") == 1
+
+
+def test_entries_of_other_kinds_follow_in_a_mixed_list_only() -> None:
+    deleted, last = new_id("msg"), new_id("rs")
+    assert place_after([last], deleted, "asc", mixed=True) == 0
+    assert place_after([last], deleted, "asc") == 1

@@ -14,7 +14,7 @@ from server.store.lists import ListQuery
 from server.store.responses.base import Store
 from tests.server.store.chat_completions.test_base import stored
 from tests.server.store.containers.test_base import BOX
-from tests.server.store.test_contract import turn
+from tests.server.store.test_contract import item, turn
 from tests.stored import put
 
 Order = Literal["asc", "desc"]
@@ -110,6 +110,21 @@ async def test_a_page_begins_where_a_deleted_entry_was(listed: Listed, order: Or
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 async def test_an_id_of_another_kind_begins_no_page(listed: Listed, order: Order) -> None:
-    await listed.add("mine")
-    assert await listed.page(order, new_id("other")) == []
+    before, other, after = (new_id(kind) for kind in (listed.kind, "other", listed.kind))
+    await listed.add(before)
+    await listed.add(after)
+    assert await listed.page(order, other) == []
     assert await listed.page(order, "msg_1") == []
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+async def test_a_page_of_items_begins_where_an_item_of_another_kind_was(
+    store: Store, order: Order
+) -> None:
+    before, deleted, after = (new_id(kind) for kind in ("msg", "rs", "fc"))
+    talk, items = store.conversations, [item(name) for name in (before, deleted, after)]
+    await talk.create(Conversation("a", "conv", NOW, "2026-01-31", {}), items)
+    assert await talk.remove("a", "conv", deleted)
+    page = await talk.page_of_items("a", "conv", ListQuery(9, order, deleted))
+    assert page is not None
+    assert [each["id"] for each in page.entries] == [after if order == "asc" else before]
