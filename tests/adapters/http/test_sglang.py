@@ -156,6 +156,16 @@ async def test_the_request_has_the_fields_of_sglang(client: HTTPEngine, engine: 
     }
 
 
+async def test_what_a_request_does_not_ask_for_is_not_sent(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    """An empty bias would make SGLang add it to the logits of the whole batch."""
+    await run(client, ask())
+    body = engine.bodies("/generate")[-1]
+    assert body.keys() == {"rid", "input_ids", "sampling_params", "stream"}
+    assert not {"logit_bias", "sampling_seed", "ebnf"} & body["sampling_params"].keys()
+
+
 async def test_an_attempt_has_an_id_of_its_own(client: HTTPEngine, engine: FakeEngine) -> None:
     for _ in range(2):
         await run(client, ask())
@@ -179,6 +189,13 @@ async def test_an_abort_of_a_full_queue_is_no_failure(
     meta = f'{{"completion_tokens": 0, "finish_reason": {reason}}}'
     engine.will("/generate", sends(f'data: {{"output_ids": [], "meta_info": {meta}}}\n\n'))
     with pytest.raises(NotReady):
+        await run(client, ask())
+
+
+async def test_an_abort_without_a_code_is_a_failure(client: HTTPEngine, engine: FakeEngine) -> None:
+    meta = '{"completion_tokens": 0, "finish_reason": {"type": "abort", "status_code": null}}'
+    engine.will("/generate", sends(f'data: {{"output_ids": [], "meta_info": {meta}}}\n\n'))
+    with pytest.raises(EngineFault, match="answered 500"):
         await run(client, ask())
 
 

@@ -77,21 +77,23 @@ DECODING, PREFILLING = RequestStatus.DECODING, RequestStatus.PREFILLING
 
 
 def test_the_duration_of_steps_is_measured() -> None:
+    """By the tokens that could have been fewer, not by the next one of each stream."""
     times: Iterator[float] = iter([10.0, 10.5, 20.0, 20.5, 30.0, 30.5])
     prompt = SimpleNamespace(state=request(PREFILLING, 3000), query_length=800)
-    decoding = SimpleNamespace(state=request(DECODING, 9000), query_length=1)
+    streams = [SimpleNamespace(state=request(DECODING, 9000), query_length=1)] * 50
     forced = SimpleNamespace(state=request(DECODING, 9000), query_length=401)
-    processor = processor_with(decoding, prompt)
+    processor = processor_with(*streams, prompt)
     size = ChunkSize()
     measure_steps(processor, size, lambda: next(times))
     processor._generation_step(None)
     assert size.tokens(3000) == 160
-    processor.inputs_and_outputs.requests_in_batch = [decoding]
+    processor.inputs_and_outputs.requests_in_batch = streams
     processor._generation_step(None)
     assert size.tokens(3000) == 160
-    processor.inputs_and_outputs.requests_in_batch = [decoding, prompt, forced]
+    processor.inputs_and_outputs.requests_in_batch = [*streams, prompt, forced]
     processor._generation_step(None)
     assert size.tokens(3000) == 240
+    assert size.tokens(5000) < 240  # the prompt that was measured is shorter
 
 
 async def test_a_long_prompt_takes_several_steps_beside_a_stream(
