@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any
@@ -19,7 +20,7 @@ from server.tools.browser.page import Page
 from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.session import BrowserSession
-from server.tools.browser.stack import MOST_STORED, Entry, PageStack
+from server.tools.browser.stack import MOST_OPEN, MOST_STORED, Entry, PageStack
 from server.tools.fetch.addresses import AddressPolicy
 from server.tools.fetch.client import FetchClient
 from server.tools.fetch.pages import FetchedPage
@@ -205,6 +206,7 @@ async def test_find_shows_matches_and_opens_them(world: World) -> None:
     assert found.fields == {"action": {"type": "find_in_page", "pattern": "needle", "url": url}}
     opened = await run(session, "open", id=0)
     assert opened.text.startswith(f"[2] Page B ({url})\n**viewing lines [398 - 402] of 402**")
+    assert opened.fields == {"action": {"type": "open_page", "url": url}}
     assert session.cite(1) == session.cite(2) == Citation(url, "Page B")
 
 
@@ -214,7 +216,14 @@ async def test_a_scroll_of_find_results_shows_them_again(world: World) -> None:
     await run(session, "find", pattern="line of b")
     again = await run(session, "open", loc=4)
     assert again.text.startswith("[2] Find results for text: `line of b` in `Page B`")
-    assert (await run(session, "open", id=1, loc=0)).text.startswith("[3] Page B")
+    assert "L0: \n" in (await run(session, "open", id=1, loc=0)).text
+
+
+async def test_a_match_near_the_beginning_is_opened_from_the_first_line(world: World) -> None:
+    session = world.session()
+    await run(session, "open", id=world.url("/"))
+    assert "L0: # 【0†match at L2】" in (await run(session, "find", pattern="welcome")).text
+    assert "**viewing lines [0 - " in (await run(session, "open", id=0)).text
 
 
 async def test_half_surrogate_pairs_do_no_harm(world: World) -> None:
@@ -440,6 +449,7 @@ def test_the_declaration_is_that_of_the_training(world: World) -> None:
     declaration = world.session().declaration
     assert declaration.name == "browser"
     assert declaration.item == "web_search_call"
+    assert declaration.cites
     assert [call.recipient for call in declaration.calls] == [
         "browser.search",
         "browser.open",
@@ -573,6 +583,22 @@ async def test_find_results_on_a_search_page_are_cited_by_the_result_at_the_line
     await run(session, "find", pattern="search results", cursor=0)
     assert session.cite(2, 1) is None
     assert session.cite(2, 3) == Citation(world.url("/"), "Home")
+
+
+async def test_each_line_that_find_results_quote_is_cited_by_its_result(world: World) -> None:
+    world.provider.results = [
+        SearchResult(f"https://{number}.example/", f"Result {number}", "words")
+        for number in range(8)
+    ]
+    session = world.session()
+    await run(session, "search", query="x")
+    found = await run(session, "find", pattern="words")
+    titles = re.findall(r"^L(\d+):   \* (Result \d) words$", found.text, re.MULTILINE)
+    assert len(titles) == 8
+    for line, title in titles:
+        citation = session.cite(1, int(line))
+        assert citation is not None
+        assert citation.title == title
 
 
 async def test_find_results_without_a_match_are_cited_by_the_page(world: World) -> None:
@@ -738,6 +764,16 @@ def test_the_links_of_pages_count_for_what_is_stored() -> None:
     state = stack.to_json()
     assert state is not None
     assert [page["text"] for page in state["pages"]] == ["", "text"]
+
+
+def test_as_many_characters_are_in_memory_as_the_limit_says() -> None:
+    stack, half = PageStack(), "x" * (MOST_OPEN // 2)
+    dropped = []
+    for text in (half, half, "x"):
+        last = stack.push(Entry(Page("https://a.example/", "a", text), "page"))
+        dropped.append([stack.get(cursor)[1].is_dropped for cursor in range(last + 1)])
+    assert dropped == [[False], [False, False], [True, False, False]]
+    assert stack.cite(0) == Citation("https://a.example/", "a")
 
 
 async def test_what_is_stored_is_bounded(world: World) -> None:
