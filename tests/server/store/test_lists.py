@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from server.store import codec, lists
 from server.store.conversations.base import Conversation
-from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery
+from server.store.lists import MAX_FIRST_ITEM, ListPage, ListQuery, Page, fitting
 from server.store.responses.base import Store
 from server.store.tables import conversations
 from tests.server.store import test_contract
@@ -118,6 +118,17 @@ async def test_a_page_of_responses_ends_before_it_is_large(
         assert (len(page.entries), page.has_more) == (count, has_more)
         found += ids(page)
     assert sorted(found) == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [([0.5, 0.5], 2), ([0.5, 0.5, 0.1], 2), ([0.5, 0.6], 1), ([1.5], 1), ([1.5, 0.1], 1)],
+)
+def test_a_page_has_what_there_is_room_for_and_one_entry_at_least(
+    sizes: list[float], count: int
+) -> None:
+    page = fitting(Page(sizes, has_more=False), lambda size: int(size * lists.MOST_PAGE_BYTES))
+    assert (page.entries, page.has_more) == (sizes[:count], count < len(sizes))
 
 
 async def test_a_response_has_its_first_input_item(store: Store) -> None:
