@@ -165,6 +165,16 @@ async def test_a_link_is_opened(world: World) -> None:
     assert result.fields == {"action": {"type": "open_page", "url": world.url("/")}}
 
 
+async def test_the_item_has_the_url_of_a_link_before_its_page_is_fetched(world: World) -> None:
+    session = world.session()
+    await run(session, "search", query="x")
+    running = session.run(ToolCall("ws_1", "browser.open", Channel.ANALYSIS, '{"id": 1}'))
+    progress = await anext(running)
+    assert progress == ToolProgress({"action": {"type": "open_page", "url": world.url("/b")}})
+    assert world.site.paths == []
+    await running.aclose()
+
+
 async def test_every_search_is_a_page_of_its_own(world: World) -> None:
     """The reference implementation overwrites the first one."""
     session = world.session()
