@@ -1,3 +1,4 @@
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from adapters.grammars import TokenMask
 from adapters.local.steps import sampling
 from adapters.local.steps.row import Row, Sampled
 from adapters.local.steps.step import Step, StepResults
+from adapters.local.steps.step_sampler import LogitsBuffer
 
 WIDTH = 256
 GREEDY = SamplingParams(temperature=0)
@@ -97,6 +99,14 @@ def test_steps_after_their_memory_was_freed_choose_the_same(bench: Bench) -> Non
     bench.step.free_buffers()
     bench.add(sampling=SamplingParams(top_p=0.9), seed=5)
     assert bench.run(logits) == before
+
+
+def test_memory_that_was_freed_is_gone() -> None:
+    buffer = LogitsBuffer()
+    memory = weakref.ref(buffer.rows(3, noise(3))._base)
+    assert memory() is not None
+    buffer.free()
+    assert memory() is None
 
 
 def test_rows_of_all_kinds_share_a_step_and_none_changes_another(bench: Bench) -> None:
@@ -203,6 +213,15 @@ def test_id_0_is_a_token_like_others(bench: Bench) -> None:
     assert bench.run(logits)[0] == 0
 
 
+def test_the_padding_of_a_shorter_list_is_no_token(bench: Bench) -> None:
+    bench.add(mask_of(4, 5))
+    bench.add(mask_of(1, 2, 3))
+    logits = noise(2)
+    logits[0] += 20.0
+    logits[0, [4, 5]] = torch.tensor([1.0, 2.0])
+    assert bench.run(logits)[0] == 5
+
+
 def test_tokens_that_underflow_beside_forbidden_ones_are_still_drawn(bench: Bench) -> None:
     logits = torch.full((1, WIDTH), -torch.inf)
     logits[0, 3], logits[0, 120], logits[0, 121] = 1000.0, 0.0, -1.0
@@ -210,15 +229,15 @@ def test_tokens_that_underflow_beside_forbidden_ones_are_still_drawn(bench: Benc
     assert bench.run(logits)[0] in (120, 121)
 
 
+@pytest.mark.parametrize("allowed", [[*range(0, WIDTH, 5)], [*range(WIDTH // 2, WIDTH)]])
 @pytest.mark.parametrize(
     ("many", "truncation"), [(True, {}), (False, {}), (True, {"top_p": 0.999999})]
 )
 def test_masked_draws_follow_the_masked_distribution(
-    bench: Bench, many: bool, truncation: dict[str, Any]
+    bench: Bench, many: bool, truncation: dict[str, Any], allowed: list[int]
 ) -> None:
     """Whether the mask is looked at after a first draw or before any."""
     logits = noise(1)
-    allowed = list(range(0, WIDTH, 5))
     expected = logits[0, allowed].softmax(-1)
     params, mask = SamplingParams(**truncation), mask_of(*allowed, many=many)
     for seed in range(3000):
