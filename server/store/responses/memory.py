@@ -153,7 +153,9 @@ class MemoryStore:
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """List by time of creation; this does not count as use."""
         mine = [stored for (of, _), stored in self._responses.items() if of == owner]
-        continued = {stored.response.get("previous_response_id") for stored in mine}
+        continued = {
+            stored.response.get("previous_response_id") for stored in mine if not stored.detached
+        }
         return await page_of(
             [
                 (stored.response["created_at"], _entry(stored))

@@ -96,6 +96,13 @@ async def test_responses_are_listed_unless_others_continue_them(store: Store) ->
     assert sorted(ids(await store.list("a", EVERYTHING))) == ["alone", "first"]
 
 
+async def test_what_a_detached_response_continues_is_listed(store: Store) -> None:
+    first = turn("first", previous=turn("lost"), detached=True)
+    await put(store, first)
+    await put(store, turn("second", previous=first, detached=True))
+    assert sorted(ids(await store.list("a", EVERYTHING))) == ["first", "second"]
+
+
 async def test_pages_of_responses_follow_each_other(store: Store) -> None:
     for name in ("one", "two", "three"):
         await put(store, turn(name))
