@@ -17,6 +17,7 @@ from server.threads import completed
 from server.tools.python import session_files
 from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import GUARD_PROCESSES
+from server.tools.python.sandbox import SandboxLimits
 from server.tools.python.session import Session
 from server.tools.python.usage import deleted_files, measure
 
@@ -197,13 +198,15 @@ async def _enforce(session: Session, reason: str) -> None:
 
 
 async def _check_processes(session: Session) -> str | None:
-    return await asyncio.to_thread(_excess, session)
-
-
-def _excess(session: Session) -> str | None:
-    live, limits = session.live, session.limits
+    """Why the session has to end. A process that it got meanwhile does not answer for the last."""
+    live = session.live
     if live is None or not live.alive:
         return None
+    reason = await asyncio.to_thread(_excess, live, session.limits)
+    return reason if session.live is live else None
+
+
+def _excess(live: LiveProcess, limits: SandboxLimits) -> str | None:
     most = limits.processes + GUARD_PROCESSES
     used = measure(live.pid, limits.memory, most)
     if used.memory > limits.memory:

@@ -253,6 +253,26 @@ async def test_checks_go_on_after_no_thread_could_be_started(
     assert process.reason == "it had more processes and threads than 64"
 
 
+async def test_a_process_is_not_ended_for_what_the_one_before_it_used(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is over a limit may end by itself while it is measured."""
+    new: Any = FakeProcess()
+    is_measured = threading.Event()
+
+    def measure(pid: int, memory: int, processes: int) -> Usage:
+        if sessions["a"].live is new:
+            is_measured.set()
+            return Usage(0, 0)
+        sessions["a"].live = new
+        return Usage(memory + 1, 0)
+
+    monkeypatch.setattr(module, "measure", measure)
+    sessions.add("a")
+    assert await asyncio.to_thread(is_measured.wait, 20)
+    assert new.reason == ""
+
+
 async def test_a_process_that_does_not_end_delays_no_check_of_another(
     sessions: Sessions, watch: Watch
 ) -> None:
