@@ -441,6 +441,24 @@ async def test_the_end_of_an_answer_counts_as_activity(world: World) -> None:
     await world.service.release(container_id)
     world.time += 19 * 60
     assert await world.service.find("a", container_id) is not None
+    world.time += 20 * 60
+    await world.service.sweep()
+    assert world.sandbox.closed == [container_id]
+
+
+@pytest.mark.parametrize(
+    ("owner", "minutes", "code"), [("a", 20, "container_expired"), ("b", 0, "not_found")]
+)
+async def test_no_cell_runs_in_a_container_that_has_expired_or_is_unknown(
+    world: World, owner: str, minutes: int, code: str
+) -> None:
+    container_id = await created(world)
+    world.service.use(container_id)
+    world.time += minutes * 60
+    with pytest.raises(NotFound) as caught:
+        async with world.service.reserved(owner, container_id, None):
+            pytest.fail("the cell runs")
+    assert (caught.value.param, caught.value.code) == ("container_id", code)
 
 
 async def test_a_lost_session_is_an_expired_container(world: World) -> None:
