@@ -158,12 +158,13 @@ async def test_a_chain_knows_all_turns_in_order(store: Store) -> None:
 @pytest.mark.parametrize("order", ["asc", "desc"])
 async def test_a_page_of_input_begins_with_the_history(store: Store, order: Any) -> None:
     talk = Conversation("a", "conv_1", 1, "2026-01-31", {})
-    await store.conversations.create(talk, [item("c_0"), item("c_1")])
+    long, odd = "x" * 500, "é\n"
+    await store.conversations.create(talk, [item("c_0"), item(long)])
     one = await first_of(store, "conv_1")
     await put(store, one)
-    two = turn("two", previous=one, input_items=tuple(item(f"in_{n}") for n in range(3)))
+    two = turn("two", previous=one, input_items=(item("in_0"), item(odd), item("in_2")))
     await put(store, two)
-    names = ["c_0", "c_1", "in_one", "out_one", "in_0", "in_1", "in_2"]
+    names = ["c_0", long, "in_one", "out_one", "in_0", odd, "in_2"]
     if order == "desc":
         names.reverse()
     for start in range(len(names)):
