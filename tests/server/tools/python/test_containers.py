@@ -477,6 +477,9 @@ async def test_without_a_sandbox_nothing_is_started_or_ended(world: World) -> No
     service = ContainerService(world.store, world.library, None, ContainerLimits())
     container_id = await created(world)
     await service.start()
+    assert service.problem == "it has no sandbox"
+    with pytest.raises(InvalidRequest, match="it has no sandbox"):
+        await service.create("a", OPTIONS, param="")
     await service.delete("a", container_id)
     await service.stop()
     assert world.sandbox.closed == []
