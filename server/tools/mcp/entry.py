@@ -71,9 +71,7 @@ def _base(entry: Mapping[str, Any], label: str, configured: Server | None, param
     try:
         return Server(label, check_url(url))
     except ValueError as error:
-        # urlsplit quotes the URL, which may hold a secret.
-        text = str(error) if str(error).startswith("expected") else "expected a URL"
-        raise invalid(where, text) from None
+        raise invalid(where, str(error)) from None
 
 
 def _headers(entry: Mapping[str, Any], server: Server, param: str) -> dict[str, str]:

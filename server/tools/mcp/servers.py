@@ -129,20 +129,24 @@ def check_label(label: str) -> str:
 
 
 def check_url(url: str, *, allow_private: bool = False) -> str:
-    """The URL itself. Raises ValueError for one that no server may have.
+    """The URL itself. Raises ValueError, which does not quote it, for one that no server may have.
 
     allow_private: whether `http` is permitted.
     """
     if not url.isascii() or not url.isprintable() or " " in url or "\\" in url:
         raise ValueError("expected a URL of printable ASCII characters")
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  raises ValueError for what is no port
+    except ValueError:
+        # The error quotes what may be a secret.
+        raise ValueError("expected a URL with a valid host and port") from None
     if parts.scheme != "https" and not (parts.scheme == "http" and allow_private):
         raise ValueError("expected an https URL")
     if not parts.hostname or parts.fragment:
         raise ValueError("expected a URL with a host and without a fragment")
     if "@" in parts.netloc:
         raise ValueError("expected a URL without a user and a password")
-    parts.port  # noqa: B018  raises ValueError for a port out of range
     return url
 
 

@@ -60,6 +60,7 @@ INVALID = {
     "both": ('[servers.a]\nurl = "https://a"\ncommand = "b"', "either url or command"),
     "an unknown key": ('[servers.a]\nurl = "https://a"\ntoken = "hunter2"', "token"),
     "a wrong type": ('[servers.a]\nurl = "https://a"\nheaders = { a = 7 }', "headers.a"),
+    "no port": ('[servers.a]\nurl = "https://me:hunter2"', "a valid host and port"),
     "http": ('[servers.a]\nurl = "http://a"', "https"),
     "headers for a program": ('[servers.a]\ncommand = "b"\nheaders = { a = "b" }', "with url"),
     "env for a URL": ('[servers.a]\nurl = "https://a"\nenv = { a = "b" }', "with command"),
