@@ -285,6 +285,34 @@ async def test_a_busy_engine_has_a_retry_after(
     assert refusal.value.retry_after == 7
 
 
+async def test_the_limits_of_time_are_those_of_the_options(
+    engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await connect(engine, connect_seconds=3.0, timeout_seconds=70.0)
+    limits: list[dict[str, float]] = []
+
+    async def stop(_: object, request: httpx.Request) -> httpx.Response:
+        limits.append(request.extensions["timeout"])
+        raise httpx.ConnectTimeout("")
+
+    monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", stop)
+    with pytest.raises(Unreached, match="ConnectTimeout"):
+        await sample(client)
+    assert limits == [{"connect": 3.0, "read": 70.0, "write": 70.0, "pool": 70.0}]
+
+
+async def test_more_requests_run_at_once_than_a_client_usually_has_connections(
+    engine: FakeEngine,
+) -> None:
+    client = await connect(engine)
+    engine.will(GENERATE, engine.hangs(engine.lines("length")[0]))
+    running = [client.generate(ask()) for _ in range(120)]
+    async with asyncio.timeout(60):
+        await asyncio.gather(*map(anext, running))
+    await asyncio.gather(*(one.aclose() for one in running))
+    await client.stop()
+
+
 async def test_a_silent_engine_fails_after_the_timeout(engine: FakeEngine) -> None:
     client = await connect(engine, timeout_seconds=0.05)
     engine.will(GENERATE, engine.hangs())

@@ -102,6 +102,27 @@ async def test_an_answer_of_one_event_has_the_cached_tokens(
     assert [chunk.cached_tokens for chunk in await run(client, ask())] == [5]
 
 
+async def test_what_arrives_at_once_has_the_first_ones_cached_tokens(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    engine.will("/generate", sends("".join(engine.lines("stop"))))
+    first, _ = await run(client, ask())
+    assert (first.token_ids, first.cached_tokens, first.logprobs) == ((200005, 17196), 5, None)
+
+
+async def test_what_arrives_at_once_has_all_logprobs(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    first, last, _ = engine.lines("incremental")
+    more = last.replace('{"type":"length","length":3}', "null")
+    engine.will("/generate", sends(first + more))
+    generation = client.generate(ask(logprobs=2))
+    chunk = await anext(generation)
+    await generation.aclose()
+    assert chunk.token_ids == (200005, 17196, 261)
+    assert [entry.logprob for entry in chunk.logprobs or ()] == [-0.5, -0.25, -2.0]
+
+
 async def test_a_stop_token_at_the_limit_is_a_stop(client: HTTPEngine, engine: FakeEngine) -> None:
     """Older versions compare the length before the stop tokens."""
     stop, length = '{"type":"stop","matched":200002}', '{"type":"length","length":3}'
