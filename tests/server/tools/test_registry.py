@@ -74,7 +74,7 @@ async def test_requests_name_a_built_in_tool_that_cannot_be_imported_by_its_type
 ) -> None:
     monkeypatch.setitem(sys.modules, "server.tools.mcp.tool", None)
     (tool,) = registry.create(iter(("mcp",)), setup)
-    assert (tool.name, tool.types) == ("mcp", {"mcp"})
+    assert (tool.name, tool.types) == ("mcp", frozenset({"mcp"}))
     with pytest.raises(APIError, match="The tool 'mcp' cannot be used on this server: it cannot"):
         await tool.open({"type": "mcp"}, CONTEXT)
 

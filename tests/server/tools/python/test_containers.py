@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from server.errors import BodyTooLarge, InvalidRequest, NotFound, RateLimited, Unavailable
-from server.store.containers.base import ContainerFile
+from server.store.containers.base import Container, ContainerFile
 from server.store.containers.memory import MemoryContainers
 from server.tools.python import containers as module
 from server.tools.python.container_options import ContainerOptions
@@ -121,6 +121,37 @@ async def test_a_refused_container_is_not_deleted(
         await service.create("a", OPTIONS, param="")
 
 
+async def test_a_session_that_is_made_although_the_call_fails_is_ended(world: World) -> None:
+    plain = world.sandbox.create
+
+    async def create(session: str, limits: SandboxLimits) -> None:
+        await plain(session, limits)
+        raise SandboxUnavailable("the connection was cut")
+
+    world.sandbox.create = create  # type: ignore[method-assign]
+    with pytest.raises(Unavailable):
+        await created(world)
+    await world.service.sweep()
+    assert len(world.sandbox.closed) == 1
+
+
+async def test_a_container_that_another_gateway_ends_while_it_is_looked_up_is_not_used(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    container_id = await created(world)
+    get = world.store.get
+
+    async def ended(owner: str, container_id: str) -> Container | None:
+        found = await get(owner, container_id)
+        await world.store.delete(owner, container_id)
+        return found
+
+    monkeypatch.setattr(world.store, "get", ended)
+    with pytest.raises(NotFound) as caught:
+        await world.service.get("a", container_id)
+    assert caught.value.code == "container_expired"
+
+
 async def test_a_container_without_all_of_its_files_is_not_left(world: World) -> None:
     file_id = await world.upload(b"one")
 
@@ -141,6 +172,9 @@ async def test_a_container_does_not_expire_during_an_upload(world: World) -> Non
             world.time += 19 * 60
             await world.service.sweep()
         await world.service.add_file("a", container_id, "x", _content(b"one"))
+    world.time += 20 * 60
+    await world.service.sweep()
+    assert world.sandbox.closed == [container_id]
 
 
 async def test_a_container_does_not_expire_while_a_file_is_copied_to_it(world: World) -> None:
@@ -240,6 +274,16 @@ async def test_with_a_store_in_memory_sessions_end_with_the_process(world: World
     await world.service.stop()
     assert world.sandbox.closed == [container_id]
     await world.service.stop()
+
+
+async def test_with_a_store_that_outlives_the_process_sessions_stay(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.store, "outlives_process", True)
+    container_id = await created(world)
+    await world.service.stop()
+    assert container_id in world.sandbox.sessions
+    assert world.sandbox.closed == []
 
 
 async def test_a_session_that_cannot_be_ended_is_ended_later(world: World) -> None:
