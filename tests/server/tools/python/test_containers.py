@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from server.errors import BodyTooLarge, InvalidRequest, NotFound, RateLimited, Unavailable
-from server.store.containers.base import Container, ContainerFile
+from server.store.containers.base import ContainerFile
 from server.store.containers.memory import MemoryContainers
 from server.tools.python import containers as module
 from server.tools.python.container_options import ContainerOptions
@@ -139,14 +139,13 @@ async def test_a_container_that_another_gateway_ends_while_it_is_looked_up_is_no
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     container_id = await created(world)
-    get = world.store.get
+    touch = world.store.touch
 
-    async def ended(owner: str, container_id: str) -> Container | None:
-        found = await get(owner, container_id)
-        await world.store.delete(owner, container_id)
-        return found
+    async def ended(container_id: str, now: float) -> bool:
+        await world.store.delete("a", container_id)
+        return await touch(container_id, now)
 
-    monkeypatch.setattr(world.store, "get", ended)
+    monkeypatch.setattr(world.store, "touch", ended)
     with pytest.raises(NotFound) as caught:
         await world.service.get("a", container_id)
     assert caught.value.code == "container_expired"
