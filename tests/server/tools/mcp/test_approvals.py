@@ -69,6 +69,12 @@ def test_a_response_without_its_request_is_found() -> None:
     assert (found.request, found.approve) == (None, False)
 
 
+def test_another_item_with_the_id_of_a_request_is_none() -> None:
+    (found,) = open_responses([{"type": "message", "role": "user", "id": "mcpr_1"}, RESPONSE])
+
+    assert found.request is None
+
+
 @pytest.mark.parametrize(
     "item",
     [
