@@ -44,7 +44,8 @@ async def test_a_sealed_request_has_one_id() -> None:
     request_id = approvals.request_id(PROPOSED, stored=False)
     await approvals.check(request_id, PROPOSED, {}, "input.0")
 
-    for form in (request_id.removeprefix("mcpr_"), f"mcpr_{request_id}", f"{request_id}="):
+    bare = request_id.removeprefix("mcpr_")
+    for form in (bare, f"mcpr_{request_id}", f"other_{bare}", f"{request_id}="):
         with pytest.raises(InvalidRequest) as error:
             await approvals.check(form, PROPOSED, {}, "input.0")
         assert error.value.code == "approval_request_not_found"
