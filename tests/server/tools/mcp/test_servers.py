@@ -50,6 +50,13 @@ def test_a_file_without_servers_is_empty(tmp_path: Path) -> None:
     assert load(tmp_path, "") == {}
 
 
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.toml"
+
+    with pytest.raises(ValueError, match=rf"^{path} cannot be read: No such file"):
+        load_servers(path)
+
+
 INVALID = {
     "no TOML": ("[", "is not TOML"),
     "another table": ("[other]", "expected tables"),
