@@ -115,6 +115,16 @@ async def test_files_are_counted_to_the_end_in_steps(
     assert count.is_over
 
 
+async def test_files_are_counted_at_once_where_that_takes_less_time_than_a_step(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", 60.0)
+    sessions.add("a", 10)
+    count = FileCount(sessions["a"])
+    assert count.step()
+    assert count.is_exact
+
+
 async def test_a_folder_that_is_kept_closed_is_over_the_limit(
     sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
