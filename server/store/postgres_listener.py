@@ -55,7 +55,7 @@ HAVING max(beat_at) < extract(epoch from clock_timestamp()) - $4::float8
 
 
 class PostgresListener:
-    """Listens to notifications and holds the lock; reconnects when the connection is lost.
+    """Listens to notifications and holds the lock; connects again where that is lost or silent.
 
     gateway: this gateway's id. now: seconds of a monotonic clock.
     """
@@ -77,6 +77,7 @@ class PostgresListener:
         self._task: asyncio.Task[None] | None = None
         self._attempted = asyncio.Event()
         self._connection: asyncpg.Connection | None = None
+        self._lost = asyncio.Event()
         self._failure: str | None = None
         self._settled_at = 0.0
 
@@ -90,6 +91,7 @@ class PostgresListener:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+            self._replace(None)
 
     async def ended(self) -> frozenset[str]:
         """Return the gateways that have runs and have ended; none while this is unknown."""
@@ -100,6 +102,9 @@ class PostgresListener:
             found = await self._connection.fetch(_ENDED, *arguments, timeout=_STATEMENT_SECONDS)
         except _ERRORS as error:
             logger.debug("cannot read the locks of gateways: %s", error)
+            if isinstance(error, TimeoutError):
+                # The connection may be silent for ever, and then hears no notification either.
+                self._lost.set()
             return frozenset()
         return frozenset(name for (name,) in found)
 
@@ -123,17 +128,25 @@ class PostgresListener:
         try:
             await connection.execute(_LOCK, self._gateway, timeout=_STATEMENT_SECONDS)
             await connection.add_listener(self.CHANNEL, self._notify)
-            # Notifications were lost while there was no connection.
-            self._signals.notify_all()
-            if self._attempted.is_set():
-                self._settled_at = self._now() + _SETTLE_SECONDS
-            self._connection = connection
-            self._failure = None
-            self._attempted.set()
-            await lost.wait()
-        finally:
-            self._connection = None
+        except BaseException:
             connection.terminate()
+            raise
+        # Only now, so that a connection that was slow, not silent, keeps the lock until then.
+        self._replace(connection)
+        self._lost = lost
+        # Notifications were lost while there was no connection.
+        self._signals.notify_all()
+        if self._attempted.is_set():
+            self._settled_at = self._now() + _SETTLE_SECONDS
+        self._failure = None
+        self._attempted.set()
+        await lost.wait()
+
+    def _replace(self, connection: asyncpg.Connection | None) -> None:
+        """Use another connection, or none, and close the one before."""
+        before, self._connection = self._connection, connection
+        if before is not None:
+            before.terminate()
 
     def _log(self, failure: str) -> None:
         """Log a failure, but not again at each attempt of an outage."""

@@ -14,6 +14,7 @@ from server.store.postgres_url import dialect_arguments, dsn_of
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from tests.postgres import Postgres
+from tests.server.store.test_contract import numbered, running
 
 UNQUOTED = "postgresql://user:p@ss:hunter2@host/name"
 """Its password should have `%40` and `%3A`: what follows the last colon is taken for a port."""
@@ -95,8 +96,32 @@ async def test_connections_that_fell_silent_are_replaced(
     await store.start()
     await relay.silence()
     assert await store.get("a", "one") is None
+    await relay.stop()  # else the store waits for the silent ones to say goodbye
     await store.stop()
+
+
+async def test_notices_are_heard_again_after_their_connection_fell_silent(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.postgres_listener._STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr("server.store.postgres_listener._RETRY_SECONDS", 0)
+    monkeypatch.setattr("server.store.responses.sql._POSTGRES_POLL_SECONDS", None)
+    url = await asyncio.to_thread(postgres.new_database)
+    relay = Relay(postgres.port)
+    store = SqlStore(url.replace(str(postgres.port), str(await relay.start())))
+    other = SqlStore(url)
+    await store.start()
+    await other.start()
+    await other.begin(running("one"))
+    with store.listen("one") as changes:
+        await relay.silence()
+        assert await store.take_over_from_ended() == []
+        await changes.wait()  # what may have been missed
+        await other.append("one", numbered(0))
+        await changes.wait()
     await relay.stop()
+    await store.stop()
+    await other.stop()
 
 
 SLOW_INDICES = """
