@@ -7,7 +7,6 @@ that have not started.
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from transformers.generation.continuous_batching import RequestStatus
@@ -20,7 +19,8 @@ from adapters.local.engine.prefix_cache import available_pages, has_room
 NAME = "ranked"
 """Its name in transformers."""
 
-_LOOK_AHEAD = 16
+# How many requests without room a step looks past, to find others that may overtake them.
+_MOST_REFUSED = 16
 _MOST_OVERTAKES = 64
 # Shares of the pages that stay free when a request is admitted, for the growth of those that run.
 _RESERVE = 1 / 16
@@ -56,6 +56,8 @@ class RankedScheduler(Scheduler):
         self._refused: dict[tuple[str, bool], int] = {}
         self._refused_beside: set[tuple[str, bool]] = set()
         self._skipped: set[str] = set()
+        # Running requests of which no step has computed a token.
+        self._unbegun: set[str] = set()
 
     def add_waiting_request(self, state: Any) -> None:
         """Queue a request behind those that come before it in rank."""
@@ -75,8 +77,8 @@ class RankedScheduler(Scheduler):
         token_budget, cache_budget: the maxima of these numbers.
         """
         self.cache.pool.try_to_free_sectors()
-        self._admit()
-        plan = dict(self._planned(token_budget, cache_budget))
+        self._unbegun &= self.active_requests.keys()
+        plan = self._plan(token_budget, cache_budget, self._admit())
         self._skipped = {*self.active_requests} - {*plan}
         scheduled, read = [], 0
         running = deque(sorted(self.active_requests.values(), key=self._rank))
@@ -88,16 +90,17 @@ class RankedScheduler(Scheduler):
                 scheduled.append(self._schedule(state, count))
         return scheduled, False, sum(one.query_length for one in scheduled), read
 
-    def _admit(self) -> None:
-        """Start waiting requests, as far as there is room for them."""
+    def _admit(self) -> set[str]:
+        """Start waiting requests, as far as there is room for them. Returns their keys."""
+        started: set[str] = set()
         refused: dict[tuple[str, bool], int] = {}
         available = available_pages(self.cache)
         if not self._refused_beside <= self._running():
             self._refused = {}
-        for key in [*islice(self.waiting_requests_order, _LOOK_AHEAD)]:
-            if len(self.active_requests) >= self.max_requests_per_batch or (
-                refused and self._overtakes >= _MOST_OVERTAKES
-            ):
+        for key in [*self.waiting_requests_order]:
+            full = len(self.active_requests) >= self.max_requests_per_batch
+            overtaken = refused and self._overtakes >= _MOST_OVERTAKES
+            if full or overtaken or len(refused) >= _MOST_REFUSED:
                 break
             state = self.waiting_requests[key]
             overtakes = bool(refused)
@@ -109,8 +112,11 @@ class RankedScheduler(Scheduler):
             self._overtakes = self._overtakes + 1 if overtakes else 0
             self.waiting_requests_order.remove(key)
             self.active_requests[key] = self.waiting_requests.pop(key)
+            started.add(key)
             available = available_pages(self.cache)
         self._refused, self._refused_beside = refused, self._running()
+        self._unbegun |= started
+        return started
 
     def _running(self) -> set[tuple[str, bool]]:
         """The running requests, and whether the prompt of each is in the cache.
@@ -125,8 +131,7 @@ class RankedScheduler(Scheduler):
 
         overtakes: whether a request before it has no room.
         """
-        tokens = state.remaining_prefill_tokens
-        found = self.cache.search_prefix_match(state.request_id, tokens)
+        tokens, found = state.initial_tokens, self._share(state)
         needs = [
             (one.request_id, one.current_len(), len(_tokens(one)))
             for one in self.active_requests.values()
@@ -137,9 +142,35 @@ class RankedScheduler(Scheduler):
             self.cache.free_blocks(state.request_id)
             return False
         state.status = RequestStatus.PREFILLING
+        return True
+
+    def _share(self, state: Any) -> int:
+        """Give `state`, without pages, those of its prompt that are in the cache: their tokens."""
+        tokens = state.initial_tokens
+        found: int = self.cache.search_prefix_match(state.request_id, tokens)
         state.position_offset = found
         state.remaining_prefill_tokens = tokens[found:]
-        return True
+        return found
+
+    def _plan(self, token_budget: int, cache_budget: int, started: set[str]) -> dict[str, int]:
+        """As `_planned`. A prompt that begins shares what others have computed since it was
+        admitted: many requests with one prompt that come at once compute it once.
+
+        started: the requests that were admitted for this step.
+        """
+        waited = self._unbegun - started
+        while True:
+            plan = dict(self._planned(token_budget, cache_budget))
+            found = [self._finds_more(self.active_requests[key]) for key in plan if key in waited]
+            waited.difference_update(plan)
+            if not any(found):
+                return plan
+
+    def _finds_more(self, state: Any) -> bool:
+        """Whether more of the prompt of `state` is in the cache than it shares, which it gets."""
+        before: int = state.position_offset
+        self.cache.free_blocks(state.request_id)
+        return self._share(state) > before
 
     def _planned(self, token_budget: int, cache_budget: int) -> Iterator[tuple[str, int]]:
         """Requests with the number of tokens that the next step may compute of each."""
@@ -194,6 +225,7 @@ class RankedScheduler(Scheduler):
         """Have the next step compute `count` tokens of `state`."""
         tokens = _tokens(state)
         state.tokens_to_process, state.remaining_prefill_tokens = tokens[:count], tokens[count:]
+        self._unbegun.discard(state.request_id)
         ends = not state.remaining_prefill_tokens
         state.status = RequestStatus.DECODING if ends else RequestStatus.PREFILLING
         complete = self.cache.count_new_complete_blocks(state, count)

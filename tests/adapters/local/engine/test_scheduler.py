@@ -178,6 +178,13 @@ def test_no_page_is_lost() -> None:
     assert not any(each.block_table for each in engine.cache.cache_allocators.values())
 
 
+def test_all_requests_with_room_start_in_one_step() -> None:
+    engine = Simulated()
+    for number in range(20):
+        engine.add(str(number), 10)
+    assert engine.step() == {str(number): 10 for number in range(20)}
+
+
 def test_a_short_request_starts_beside_one_that_has_most_of_the_cache() -> None:
     engine = Simulated()
     engine.add("long", 870)
@@ -228,6 +235,24 @@ def test_a_request_starts_when_the_prompt_that_it_shares_has_been_computed() -> 
     engine.add("second", 600, shared=600)
     steps = [engine.step() for _ in range(3)]
     assert steps == [{"first": 512}, {"first": 88}, {"first": 1, "second": 24}]
+
+
+def test_prompts_that_come_at_once_share_what_the_first_one_computes() -> None:
+    engine = Simulated(batch_tokens=256)
+    for name in ("first", "second", "third"):
+        engine.add(name, 300, shared=300)
+    assert engine.step() == {"first": 256}
+    assert engine.step() == {"first": 44, "second": 44, "third": 44}
+    assert engine.cached == {"first": 0, "second": 256, "third": 256}
+
+
+def test_a_prompt_that_has_begun_is_not_looked_for_again() -> None:
+    engine = Simulated(batch_tokens=100)
+    engine.add("first", 120, shared=120)
+    engine.add("second", 120, shared=120)
+    assert engine.step() == {"first": 100}
+    assert engine.step() == {"first": 20, "second": 24}
+    assert engine.cached == {"first": 0, "second": 96}
 
 
 def test_streams_that_share_a_prompt_take_turns_where_a_step_cannot_read_all() -> None:
