@@ -215,6 +215,20 @@ def test_the_random_number_depends_on_each_argument_and_on_nothing_else() -> Non
     assert uniform(-1, 0) == uniform(2**64 - 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "number"),
+    [
+        ((1, 2), 0.40633913018787027),
+        ((-7, 0, 3), 0.20040031054259233),
+        ((2**63, 1000, 1), 0.48041907794370065),
+    ],
+)
+def test_a_seed_gives_the_same_numbers_in_each_version(
+    arguments: tuple[int, ...], number: float
+) -> None:
+    assert uniform(*arguments) == number
+
+
 def test_random_numbers_are_even_over_seeds_and_positions() -> None:
     numbers = np.array(
         [[uniform(seed, position) for position in range(100)] for seed in range(100)]
