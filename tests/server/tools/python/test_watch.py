@@ -283,6 +283,22 @@ async def test_a_process_is_not_ended_for_what_the_one_before_it_used(
     assert new.reason == ""
 
 
+async def test_checks_go_on_after_a_session_lost_its_process_while_another_was_checked(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(pid: int, memory: int, processes: int) -> Usage:
+        if sessions["b"].live is None:
+            return Usage(memory + 1, 0)
+        sessions["b"].live = None
+        return Usage(0, 0)
+
+    monkeypatch.setattr(module, "measure", measure)
+    process = sessions.add("a")
+    sessions.add("b")
+    async with asyncio.timeout(20):
+        await process.ended.wait()
+
+
 async def test_a_process_that_does_not_end_delays_no_check_of_another(
     sessions: Sessions, watch: Watch
 ) -> None:
