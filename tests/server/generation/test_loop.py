@@ -387,6 +387,33 @@ async def test_a_tool_that_ignores_its_end_blocks_no_answer(
     session.release.set()
 
 
+async def test_a_stopped_call_that_does_not_end_is_cut_off(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lingering(Session):
+        """Its calls do not end when they are stopped."""
+
+        cut_off = False
+
+        async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
+            try:
+                async for event in super().run(call):
+                    yield event
+            finally:
+                try:
+                    await asyncio.Event().wait()
+                except asyncio.CancelledError:
+                    self.cut_off = True
+
+    monkeypatch.setattr(hosted_calls, "STOP_SECONDS", 0.01)
+    session = Lingering()
+    limits = ToolLimits(timeouts={"python": 0.01}, grace=0)
+    lines = [{"prompt_contains": "was stopped", "completion": answer("Late.")}]
+    engine = await start_engine(*lines, call("wait"))
+    recorder = await play(gateway(engine, limits), session)
+    assert (recorder.text, session.cut_off) == ("Late.", True)
+
+
 async def test_the_next_turn_begins_when_the_call_has_ended(start_engine: StartEngine) -> None:
     class Tidying(Session):
         """Its calls go on for a while after their result."""

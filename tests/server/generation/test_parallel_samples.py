@@ -1,7 +1,7 @@
 """Choices that are merged: what their order is, and how they end together."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +10,11 @@ from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, 
 from server.generation import parallel_samples
 from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec, LastEvents
+from server.generation.gateway import Gateway as RealGateway
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
+from tests.server.generation.recorder import Recorder
+from tests.server.tools.hosted import Session, answer, plan
 
 
 class Turn:
@@ -285,6 +288,20 @@ async def test_where_not_all_have_room_none_runs() -> None:
         await begin(gateway, 3)
     await settle()
     assert all(turn.cancelled for turn in gateway.turns)
+
+
+async def test_where_not_all_have_room_the_sessions_of_all_are_closed(
+    start_engine: Callable[..., Awaitable[Any]],
+) -> None:
+    gate = RealGateway(await start_engine(answer()), Admission(running=1, waiting=3))
+    for _ in range(2):
+        gate.admission.enter()
+    sessions = [Session() for _ in range(4)]
+    choices = [AnswerSpec(plan(), Recorder(), "id", sessions=[each]) for each in sessions]
+    with pytest.raises(RateLimited):
+        await parallel_samples.start(gate, choices, last)
+    await gate.close()
+    assert [session.closed for session in sessions] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("count", [1, 2])
