@@ -189,7 +189,7 @@ def test_hostile_names_are_no_labels(metrics: Metrics) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "errors"), [(200, 0), (101, 0), (404, 1), (503, 1), (499, 0), (None, 0)]
+    ("status", "errors"), [(200, 0), (101, 0), (400, 1), (503, 1), (499, 0), (None, 0)]
 )
 def test_an_error_is_counted_by_its_code(metrics: Metrics, status: int | None, errors: int) -> None:
     metrics.request_ended(RequestEnded("/health", "GET", status, "engine_unavailable"))
