@@ -21,6 +21,7 @@ from server.tools.browser.search.services import (
     TavilyProvider,
     YouProvider,
 )
+from server.tools.fetch.decoding import ACCEPTED
 from tests.server.tools.fetch.network import PRIVATE
 
 KEY = "secret-key-1"
@@ -305,6 +306,18 @@ async def test_the_request_to_you(service: tuple[Service, str]) -> None:
         "include_domains": ["a.example", "b.example"],
         "exclude_domains": ["c.example"],
     }
+
+
+@pytest.mark.parametrize("kind", ANSWERS)
+async def test_services_are_asked_for_json_and_told_no_place_that_is_not_known(
+    service: tuple[Service, str], kind: type[HttpProvider]
+) -> None:
+    server, _ = service
+    _, _, _, headers, _ = await request_of(service, kind, SearchQuery("tide tables"))
+    assert (headers["accept"], headers["accept-encoding"]) == ("application/json", ACCEPTED)
+    _, target, _, body = server.request
+    assert "country" not in target
+    assert not re.search(b"country|location", body, re.IGNORECASE)
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
