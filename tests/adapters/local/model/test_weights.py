@@ -9,9 +9,16 @@ from transformers import GptOssConfig
 from transformers.utils import import_utils
 
 from adapters.errors import BackendFailed
-from adapters.local.model import precision, weights
-from adapters.local.model.weights import arguments, check_format, plan, why_no_mxfp4
+from adapters.local.model import kernels, precision, weights
+from adapters.local.model.weights import (
+    arguments,
+    check_format,
+    fetch_mxfp4_kernels,
+    plan,
+    why_no_mxfp4,
+)
 from adapters.local.options import Options
+from adapters.requirements import MXFP4_KERNELS
 
 Patch = pytest.MonkeyPatch
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 1)
@@ -199,6 +206,15 @@ def test_a_gpu_that_is_busy_or_too_small_is_refused_with_the_way_out(
     gpu.free = 3.1e9
     with pytest.raises(BackendFailed, match=words):
         plan(config(mxfp4=kept), CUDA, Options(dtype="auto" if kept else "float32"))
+
+
+def test_kernels_are_brought_to_this_machine_before_they_are_loaded(monkeypatch: Patch) -> None:
+    """Otherwise transformers asks the hub for them, also where the cache has them."""
+    steps: list[tuple[str, str]] = []
+    monkeypatch.setattr(kernels, "provide", lambda name: steps.append(("provided", name)))
+    monkeypatch.setattr(weights, "get_kernel", lambda name, version: steps.append(("loaded", name)))
+    fetch_mxfp4_kernels()
+    assert steps == [("provided", MXFP4_KERNELS), ("loaded", MXFP4_KERNELS)]
 
 
 def test_packed_experts_are_there_after_loading(gpu: SimpleNamespace) -> None:
