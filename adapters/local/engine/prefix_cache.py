@@ -68,9 +68,11 @@ def evict_as_needed(cache: Any) -> None:
     can_store = cache.can_store_request_tokens
 
     def evict_and_store(state: Any, request_len: int, dry_run: bool = False) -> bool:
-        if not dry_run:
-            _evict(cache, state, request_len)
-        return bool(can_store(state, request_len, dry_run))
+        if can_store(state, request_len, dry_run):
+            return True
+        if dry_run or not _evict(cache, state, request_len):
+            return False
+        return bool(can_store(state, request_len))
 
     cache.can_store_request_tokens = evict_and_store
 
@@ -89,12 +91,16 @@ def has_room(cache: Any, needs: Sequence[Need], reserve: float) -> bool:
     return _sectors_after_eviction(missing) <= int(cache.pool.num_free_sectors)
 
 
-def _evict(cache: Any, state: Any, tokens: int) -> None:
-    """Evict the pages that the next `tokens` tokens of a request need, if that is enough."""
+def _evict(cache: Any, state: Any, tokens: int) -> bool:
+    """Evict the pages that the next `tokens` tokens of a request need, if that is enough. Returns
+    whether it is.
+    """
     missing = _missing_pages(cache, [(state.request_id, state.current_len(), tokens)])
-    if _sectors_after_eviction(missing) <= cache.pool.num_free_sectors < _sectors(missing):
-        for allocator, count in missing.items():
-            allocator.evict(count)
+    if _sectors_after_eviction(missing) > cache.pool.num_free_sectors:
+        return False
+    for allocator, count in missing.items():
+        allocator.evict(count)
+    return True
 
 
 def _missing_pages(cache: Any, needs: Sequence[Need], reserve: float = 0.0) -> dict[Any, int]:
