@@ -149,7 +149,7 @@ class Connection:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             notify()
 
-        self.exchange.too_large = False
+        self.exchange.begin()
         try:
             session = self._client.result().session
             try:

@@ -33,11 +33,11 @@ _LIMITS = httpx2.Limits(max_connections=8, max_keepalive_connections=8, keepaliv
 class Exchange:
     """What the last requests of one connection ran into, for the errors of calls.
 
-    status: the status of the last message to the server, None if that was a success. received: the
-    bytes of all responses so far, except those to calls, which may run while tools are listed.
-    too_large: whether a response was too long. forgotten: whether the server does not know the
-    session of the last message any more. gets: whether the connection is a `GET`, as with SSE; with
-    streamable HTTP a `GET` only offers to listen, which a server may refuse.
+    status: the status of the last message to the server, None if that was a success or has no
+    answer. received: the bytes of all responses so far, except those to calls, which may run while
+    tools are listed. too_large: whether a response was too long. forgotten: whether the server does
+    not know the session of the last message any more. gets: whether the connection is a `GET`, as
+    with SSE; with streamable HTTP a `GET` only offers to listen, which a server may refuse.
     """
 
     def __init__(self) -> None:
@@ -46,6 +46,10 @@ class Exchange:
         self.too_large = False
         self.forgotten = False
         self.gets = False
+
+    def begin(self) -> None:
+        """Forget what earlier requests ran into: another one begins."""
+        self.status, self.too_large, self.forgotten = None, False, False
 
     def record(self, request: httpx2.Request, status: int) -> None:
         """Take notice of the status of a response."""

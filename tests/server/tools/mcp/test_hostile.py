@@ -99,6 +99,18 @@ async def test_a_server_may_not_ask_the_client(hostile: Hostile, make_tool: Make
     await session.close()
 
 
+async def test_a_call_that_takes_too_long_does_not_have_the_error_of_the_last_one(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    tool = await make_tool(hostile("/stops"))
+    session = await tool.open(ENTRY, context(timeout=1.0))
+
+    results = [await result(session, call("h__add")) for _ in range(2)]
+
+    assert [each.fields["error"]["code"] for each in results] == [503, -32001]
+    await session.close()
+
+
 async def test_the_next_call_works_after_a_fault(hostile: Hostile, make_tool: MakeTool) -> None:
     tool = await make_tool(hostile("/flood"))
     session = await tool.open(ENTRY, context())

@@ -181,6 +181,8 @@ FAULTS: dict[str, Fault] = {
     ),
     "/strange": lambda writer, reply, step: send(writer, 799, "text/html", b"what"),
     "/fails": lambda writer, reply, step: send(writer, 503, "text/html", b"later"),
+    # The first call fails, and nothing is answered after the second one.
+    "/stops": lambda writer, reply, step: send(writer, 503, "text/html", b"later"),
     "/cut": lambda writer, reply, step: cut(writer),
     # The progress is no number.
     "/not-progress": lambda writer, reply, step: stream(
@@ -228,10 +230,17 @@ def is_forgotten(path: str, method: str, session: str) -> bool:
     return was_forgotten or (path == "/forgets-all" and method == "tools/call")
 
 
+def is_silent(path: str) -> bool:
+    """Whether nothing is answered: at all, or after the second call."""
+    return path == "/deaf" or (path == "/stops" and counted["/stops tools/call "] > 1)
+
+
 async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes) -> None:
     request = json.loads(body)
     method, params = request["method"], request.get("params", {})
     counted[f"{path} {method} {headers.get('authorization', '')}"] += 1
+    if is_silent(path):
+        await asyncio.sleep(3600)
     if "id" not in request:
         return await send(writer, 202, "text/plain", b"")
     reply: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
@@ -239,8 +248,6 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
         return await send(writer, 404, "text/plain", b"")
     if path == "/moved" and counted["/moved tools/list "] and method != "tools/list":
         return await send(writer, 502, "text/plain", b"")
-    if path == "/deaf":
-        await asyncio.sleep(3600)
     if method == "initialize":
         server = {"name": "hostile", "version": "1"}
         version = params["protocolVersion"]
