@@ -124,6 +124,15 @@ async def test_a_tool_with_a_number_that_json_cannot_write_is_left_out() -> None
     assert [tool.name for tool in (await fake.listings().get(SERVER, "owner")).tools] == ["b"]
 
 
+async def test_tools_of_too_many_bytes_together_are_an_error() -> None:
+    large = {"type": "object", "description": "x" * (1 << 20)}
+    tools = [types.Tool(name=f"t{number}", input_schema=large) for number in range(4)]
+
+    assert len((await FakeServer(*tools[:3]).listings().get(SERVER, "owner")).tools) == 3
+    with pytest.raises(Failure, match="more than 4,194,304 bytes"):
+        await FakeServer(*tools).listings().get(SERVER, "owner")
+
+
 async def test_stopping_ends_the_lists_that_are_fetched() -> None:
     fake = FakeServer(types.Tool(name="add", input_schema=SCHEMA))
     listings = fake.listings()
