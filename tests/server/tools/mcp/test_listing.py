@@ -90,13 +90,13 @@ async def test_a_tool_has_its_texts_up_to_a_limit_and_its_hints() -> None:
     assert (first.read_only, second.read_only) == (True, False)
 
 
-@pytest.mark.parametrize(("levels", "listed"), [(99, ["a", "b"]), (100, ["b"])])
+@pytest.mark.parametrize(("levels", "listed"), [(49, ["a", "b"]), (50, ["b"])])
 async def test_a_tool_whose_schema_is_nested_too_deep_is_left_out(
     levels: int, listed: list[str]
 ) -> None:
-    deep: dict[str, Any] = {}
+    deep: dict[str, Any] = {"not": {}}
     for _ in range(levels):
-        deep = {"const": deep}
+        deep = {"allOf": [deep]}
     fake = FakeServer(
         types.Tool(name="a", input_schema=deep), types.Tool(name="b", input_schema=SCHEMA)
     )
