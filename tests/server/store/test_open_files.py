@@ -140,6 +140,25 @@ async def test_a_file_that_is_damaged_at_run_time_is_reported_with_advice(
         await store.check()
 
 
+async def test_a_file_is_not_ready_once_a_damaged_part_was_read(
+    store: SqlStore, file: Path
+) -> None:
+    await store.end(turn("one"), numbered(0))
+    async with store.database.reading() as connection:
+        await connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'responses'"
+        page = (await connection.exec_driver_sql(query)).scalar_one()
+    await store.database.engine.dispose()
+    with file.open("r+b") as opened:
+        opened.seek(4096 * (page - 1))
+        opened.write(b"\xff" * 4096)
+    await store.check()
+    with pytest.raises(StoreDamaged):
+        await store.get("a", "one")
+    with pytest.raises(StoreDamaged):
+        await store.check()
+
+
 async def test_a_full_file_is_checked_by_writing_until_there_is_room(
     store: SqlStore, caplog: pytest.LogCaptureFixture
 ) -> None:
