@@ -513,6 +513,24 @@ async def test_an_answer_that_is_complete_outlives_the_engine(
     assert await answer == expected(prompt(20), 12)
 
 
+async def test_a_request_that_comes_while_the_engine_ends_does_not_wait(
+    small: LocalBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine has ended its rows, and does not know of the one that is made just then."""
+    engine: Any = small._engine
+
+    def make_late(*arguments: Any) -> Row:
+        engine.stop()
+        engine._thread.join()
+        return Row(*arguments)
+
+    monkeypatch.setattr("adapters.local.engine.engine.Row", make_late)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(EngineDied, match="the engine was stopped"):
+            await run(small, ask())
+    assert engine.is_idle
+
+
 async def test_a_cancellation_that_overtakes_its_request_ends_it(small: LocalBackend) -> None:
     """Both come when the engine has emptied its queue of requests, and not yet the other one."""
     engine: Any = small._engine
