@@ -40,16 +40,33 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+WITHOUT_RIGHTS = """
+import os
+from server.tools.python.confinement import landlock
+if os.getuid() == 0:
+    os.setresuid(12345, 12345, 12345)
+try:
+    landlock.restrict([], [])
+except OSError as error:
+    print(error.errno, error.strerror)
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a Python program, which writes nothing to stderr."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(landlock.__file__).parents[4])}
+    command = [sys.executable, "-c", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert not done.stderr
+    return done
+
+
 def error_of(code: str) -> int:
     """The number of the error with which the code ends in a restricted process, 0 for none."""
     here = Path.cwd()
     read = [str(here / "read"), *readable(), str(here / "missing")]
     write = [str(here / name) for name in ("write", "more", "other/file", "missing")]
-    command = [sys.executable, "-c", PROGRAM, json.dumps([read, write, code])]
-    environment = {**os.environ, "PYTHONPATH": str(Path(landlock.__file__).parents[4])}
-    done = subprocess.run(command, env=environment, capture_output=True, check=False)
-    assert not done.stderr
-    return done.returncode
+    return run(PROGRAM, json.dumps([read, write, code])).returncode
 
 
 @pytest.mark.parametrize(
@@ -106,6 +123,13 @@ def test_nothing_else_is_used(code: str) -> None:
 def test_no_device_is_made(kind: str) -> None:
     code = f"import stat; os.mknod('write/device', stat.{kind}, os.makedev(1, 3))"
     assert error_of(code) in (EACCES, EPERM)
+
+
+def test_a_process_that_cannot_be_restricted_gets_an_error() -> None:
+    """Such as one that may gain rights; else it would go on without a limit."""
+    if "NoNewPrivs:\t1" in Path("/proc/self/status").read_text():
+        pytest.skip("no process gains rights here")
+    assert run(WITHOUT_RIGHTS).stdout == b"%d Landlock: Operation not permitted\n" % EPERM
 
 
 def needs(version: int) -> None:
