@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,21 @@ def test_a_download_reports_its_size_and_its_progress(hub: Hub) -> None:
     assert (fractions[0], fractions[-1]) == (0.0, 1.0)
     assert fractions == sorted(fractions)
     assert any(0 < fraction < 1 for fraction in fractions)
+
+
+def test_a_download_that_was_begun_before_ends_with_its_whole_progress(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What had arrived then is not counted again."""
+    files = [SimpleNamespace(file_size=1000, will_download=True)]
+
+    def snapshot_download(*_: object, dry_run: bool = False, **__: object) -> Any:
+        return files if dry_run else "folder"
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", snapshot_download)
+    shown = Shown()
+    download("org/model", shown)
+    assert [fraction for _, fraction in shown] == [0.0, 1.0]
 
 
 def test_what_is_missing_is_checked_before_it_is_downloaded(hub: Hub) -> None:
