@@ -377,6 +377,32 @@ def test_two_processes_may_share_an_index(folder: Path, tmp_path: Path) -> None:
     second.close()
 
 
+def test_a_document_that_another_process_indexes_meanwhile_is_indexed_once(
+    index: FolderIndex, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = index_module._content
+
+    def read_after_another(path: Path) -> bytes | None:
+        monkeypatch.setattr(index_module, "_content", content)
+        with closing(FolderIndex(folder, tmp_path / "index.sqlite3")) as other:
+            other.refresh()
+        return content(path)
+
+    monkeypatch.setattr(index_module, "_content", read_after_another)
+    index.refresh()
+    assert index.is_complete
+    assert paths(index, "tide") == ["tides.md"]
+
+
+def test_a_document_of_very_many_sections_leaves_others_theirs(
+    index: FolderIndex, folder: Path
+) -> None:
+    (folder / "a.md").write_text("# a\n" * 70_000)
+    (folder / "b.md").write_text("# Oars")
+    index.refresh()
+    assert paths(index, "oars") == ["b.md"]
+
+
 def test_names_that_are_not_utf_8_are_left_out(index: FolderIndex, folder: Path) -> None:
     place = os.fsencode(folder)
     os.mkdir(os.path.join(place, b"caf\xe9"))
