@@ -12,12 +12,16 @@ MOST_QUOTED = 15
 """Words in a row that a summary may share with the reasoning."""
 
 _CONTROL = re.compile(
-    r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e0fff]"
+    r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e00ff]"
+    r"|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 )
-"""Marks of control tokens, and characters that control, reorder or hide a text."""
+"""Marks of control tokens, and characters that control, reorder or hide a text.
+
+Of the last ones, a Chinese character may have one: it selects a form of it.
+"""
 _LINK = re.compile(
     r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<[a-z][a-z0-9+.-]{1,31}:(?!:)[^\s<>]*>|"
-    r"<!(?:--|\[cdata\[|[a-z])|<\?[a-z]|"
+    r"<[^\s<>@]+@[^\s<>]+>|<!(?:--|\[cdata\[|[a-z])|<\?[a-z]|"
     r"<\s*(?:/\s*)?(?:a|base|body|embed|form|html|iframe|img|input|link|meta|object|script|style|svg)\b"
 )
 """Links, and the beginnings of tags that reach out, run or hide what follows them.
@@ -25,6 +29,8 @@ _LINK = re.compile(
 `<mailto:a@b.c>` is a link of Markdown, whatever its scheme. `<std::string>` would be one, too, but
 leads nowhere.
 """
+_ADDRESS = re.compile(r"://|\bwww\.")
+"""What becomes a link where it is shown, without Markdown's marks."""
 _ELEMENTS = """\
 abbr acronym address applet area article aside audio basefont bdi bdo bgsound big blink blockquote
 br button canvas caption center cite code col colgroup data datalist dd del details dfn dialog dir
@@ -56,8 +62,11 @@ _KEY = re.compile(
     r"|-----begin ",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(r"[*`~\\]|(?<!_)(?:(?<!\w)_++|_++(?!\w))")
-"""The marks of emphasis, code and escapes. Those within a word, as in `a_b`, are shown."""
+_MARKUP = re.compile(
+    r"\\([!-/:-@\[-`{-~])"  # an escape: shown is the character
+    r"|(&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"  # a reference: also
+    r"|[*`~]|(?<!_)(?:(?<!\w)_++|_++(?!\w))"  # emphasis and code; those within a word are shown
+)
 
 
 def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> str | None:
@@ -66,29 +75,47 @@ def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -
     text: title and text as the summariser wrote them. reasoning: what it summarises. never: plain
     texts that no summary contains.
     """
-    # As it is written, and as Markdown shows it: `4f**e1**` and `4f&#101;1` look like `4fe1`.
-    for shown in dict.fromkeys((text, unescape(_MARKUP.sub("", text)))):
-        if (found := next(_findings(shown, reasoning, sources, never), None)) is not None:
+    # As Markdown shows it, since `4f**e1**` and `4f&#101;1` look like `4fe1`, and as it is written.
+    links = {_MARKUP.sub(_shown, text): (_ADDRESS,), text: (_LINK, _TAG)}
+    thoughts = Sources([reasoning])
+    for form, patterns in links.items():
+        found = next(_findings(form, patterns, thoughts, sources, never), None)
+        if found is not None:
             return found
     return None
 
 
-def _findings(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -> Iterator[str]:
+def _shown(markup: re.Match[str]) -> str:
+    return markup[1] or unescape(markup[2] or "")
+
+
+def _findings(
+    text: str,
+    links: Sequence[re.Pattern[str]],
+    thoughts: Sources,
+    sources: Sources,
+    never: Sequence[str],
+) -> Iterator[str]:
     summary = plain(text)
     terms = words(summary)
     if _CONTROL.search(text) or _CONTROL.search(summary):
         yield "control"
-    if _LINK.search(summary) or _TAG.search(summary):
+    if any(pattern.search(summary) for pattern in links):
         yield "link"
     if _KEY.search(summary):
         yield "secret"
-    together = spaced(terms)
-    # A text without words becomes two spaces, which are between no words.
-    if any(each in summary or spaced(words(each)) in together for each in never):
+    if any(_is_said(each, summary, terms) for each in never):
         yield "policy"
     if sources.has_run(terms, MOST_COPIED + 1):
         yield "copied"
     if any(map(sources.has_term, distinctive_terms(summary))):
         yield "secret"
-    if Sources([reasoning]).has_run(terms, MOST_QUOTED + 1):
+    if thoughts.has_run(terms, MOST_QUOTED + 1):
         yield "quoted"
+
+
+def _is_said(text: str, summary: str, terms: Sequence[str]) -> bool:
+    """Whether a summary, which has these words, has a text, or all of the words of one that has
+    any."""
+    own = words(text)
+    return text in summary or (bool(own) and spaced(own) in spaced(terms))

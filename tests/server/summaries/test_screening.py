@@ -16,6 +16,24 @@ def test_an_honest_summary_passes() -> None:
     assert found("It calls `a_b` with **2 * 3**, 5 ~ 6 & more.", sources="ab", never=("ab",)) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It checks `nums[i]`: if it is odd, it goes on.",
+        "The array `a[i]` (sorted) is read.",
+        "It reads `data`: a list.",
+        "**Parsing data**: it reads.",
+        r"Since \[x^2\] \(positive\) holds.",
+        "**[1]** (the first)",
+        r"It is no link: [x]\(y).",
+        "It is no tag: &lt;a href=x&gt;.",
+        "It reads \u845b\U000e0100\u57ce.",
+    ],
+)
+def test_what_markdown_shows_as_a_text_passes(text: str) -> None:
+    assert found(text) == ""
+
+
 def test_runs_of_instructions_are_found_from_eight_words_on() -> None:
     words = RULE.split()
     assert found(" ".join(words[2 : 2 + MOST_COPIED]), sources=RULE) == ""
@@ -37,6 +55,8 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("It rings \x07 now.", "control"),
         ("It reads \u202eterces\u202c now.", "control"),
         ("It hides \U000e0073\U000e0065\U000e0063 now.", "control"),
+        ("It hides \u845b\U000e0100\U000e0101 now.", "control"),
+        ("It hides a\U000e0100 now.", "control"),
         ("See https://example.com now.", "link"),
         ("See [this](x) now.", "link"),
         ("See ![](x) now.", "link"),
@@ -44,6 +64,7 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("See www.example.com now.", "link"),
         ("See <javascript:alert(1)> now.", "link"),
         ("See <MAILTO:eve@example.com?body=x> now.", "link"),
+        ("See <eve@example.com> now.", "link"),
         ("See <!-- now.", "link"),
         ("See <![CDATA[x now.", "link"),
         ("See <!DOCTYPE html> now.", "link"),
@@ -72,6 +93,11 @@ def test_what_only_looks_like_the_beginning_of_a_key_passes(text: str) -> None:
         f"x <{' ' * 1_000_000}",
         "<ab:" * 100_000,
         "<ab:" + "x" * 1_000_000,
+        "<x@" * 300_000,
+        "a_" * 500_000,
+        "_" * 1_000_000,
+        "&" * 1_000_000,
+        "\\" * 1_000_000,
     ],
 )
 def test_no_pattern_takes_quadratic_time(text: str) -> None:
@@ -180,10 +206,23 @@ def test_words_are_found_whatever_emphasis_each_has(mark: str) -> None:
         ("See https:&#47;/example.com now.", "link"),
         (r"See https:\/\/example.com now.", "link"),
         (r"It uses sk\-abcdefgh1 now.", "secret"),
+        (r"It uses ghp\_abcdefgh1 now.", "secret"),
+        ("It uses ghp&#95;abcdefgh1 now.", "secret"),
+        ("It uses ghp&lowbar;abcdefgh1 now.", "secret"),
     ],
 )
 def test_what_no_summary_contains_is_found_behind_escapes(text: str, reason: str) -> None:
     assert found(text) == reason
+
+
+def test_texts_with_underscores_are_found_behind_escapes() -> None:
+    assert found(r"A grue\_hunt.", never=("grue_hunt",)) == "policy"
+    assert found(r"A user\_name\_4711x.", sources="It is user_name_4711x.") == "secret"
+    assert found(r"A *not emphasised\*.", never=("not emphasised*",)) == "policy"
+
+
+def test_a_reference_to_no_character_passes() -> None:
+    assert found(f"It reads &#{'9' * 5000}; and &nothing; and &#9999999;.") == ""
 
 
 @pytest.mark.parametrize("text", ["It is a Zork!", "It zorks.", "A  grue-\nhunt begins."])
@@ -194,3 +233,4 @@ def test_texts_of_the_policy_are_found(text: str) -> None:
 def test_a_text_of_the_policy_without_words_is_found_as_it_is() -> None:
     assert found("It is *** here.", never=("***",)) == "policy"
     assert found("It is here.", never=("***",)) == ""
+    assert found("\u2026", never=("+++",)) == ""
