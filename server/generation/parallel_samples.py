@@ -16,7 +16,6 @@ from server.generation.answer import stopped
 from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.gateway import Gateway
 from server.generation.metering import PromptCount
-from server.generation.outbound_protocol import Outbound
 from server.generation.runs import Emit, Journal, Run, Runs, WireEvent
 from server.generation.turn import SharedPrompt
 from server.schemas.fields import invalid
@@ -69,7 +68,7 @@ async def start(
         await _close(choices[len(runs) + 1 :], request_id)
         raise
     reason = partial(_reason, gateway.runs, request_id)
-    merged = _Merged(runs, last_events, choices[0].outbound, reason)
+    merged = _Merged(runs, last_events, reason)
     return gateway.runs.start(merged, request_id, journal=journal)
 
 
@@ -93,20 +92,20 @@ def _reason(runs: Runs, request_id: str) -> APIError | None:
 class _Merged:
     """The producer of the merged events: the first ones of each choice, then the rest as they come.
 
-    outbound: makes the event of an error that no choice has emitted. reason: called when the
-    producer is cancelled; the error to end with, None if no reader needs the rest.
+    An error that no choice has emitted is an event of its own, in OpenAI's form.
+
+    reason: called when the producer is cancelled; the error to end with, None if no reader needs
+    the rest.
     """
 
     def __init__(
         self,
         runs: Sequence[Run],
         last_events: LastEvents,
-        outbound: Outbound,
         reason: Callable[[], APIError | None],
     ) -> None:
         self._runs = runs
         self._last_events = last_events
-        self._outbound = outbound
         self._reason = reason
         self._turn = asyncio.Lock()
         self._failed = False
@@ -123,7 +122,7 @@ class _Merged:
             _cancel(self._runs)
 
     async def _fail(self, emit: Emit, error: APIError) -> NoReturn:
-        await self._pass_on(self._outbound.fail(error), emit)
+        await self._pass_on([error.body()], emit)
         raise error
 
     async def _merge(self, emit: Emit) -> None:

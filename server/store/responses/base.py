@@ -196,9 +196,9 @@ class Store(Protocol):
     async def list(self, owner: str, query: ListQuery) -> ListPage:
         """Return a page of the owner's responses. `query.after` may be deleted: see `read_rows`.
 
-        Listed are those that no other stored response continues, except a detached one, and that
-        belong to no conversation. The API's objects may lack their output. The page may end early:
-        see `fitting`.
+        Listed are those that belong to no conversation and that no stored response continues. A
+        detached one does not count as continuing another. The API's objects may lack their output.
+        The page may end early: see `fitting`.
         """
         ...
 
