@@ -12,8 +12,9 @@ first token a failure ends the request, since sampled tokens cannot be withdrawn
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
 circuit is open; after a while one request tries again, and after a passed health check any). While
-another engine is available, it gets no new requests. An engine that drains answers health checks
-with 503, and finishes the requests that it has.
+another engine is available, it gets no new requests, those that wait for its first token go there
+if they can, and it finishes the others. This is also how an engine drains: it answers health checks
+with 503.
 
 Failures are consecutive if each request was sent after the failure before it, and no request that
 was sent in between ended well. Requests that were in flight at the same time fail for the same
@@ -27,7 +28,7 @@ may not answer this: it keeps the properties that it had until it does.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import blake2b
@@ -159,15 +160,21 @@ class Member:
         self.lost.set_result(None)
         self.lost = asyncio.get_running_loop().create_future()
 
-    async def first(self, chunks: AsyncGenerator[GenerationChunk, None]) -> GenerationChunk:
-        """The first chunk. Raises BackendFailed if the engine is lost before that."""
+    async def first(
+        self, chunks: AsyncGenerator[GenerationChunk, None], may_move: Callable[[], bool]
+    ) -> GenerationChunk:
+        """The first chunk. Raises BackendFailed if the engine is lost before that.
+
+        may_move: whether the request can go to another engine then. Where not, it waits on.
+        """
         waiting = asyncio.ensure_future(anext(chunks))
-        either: set[asyncio.Future[Any]] = {waiting, self.lost}
         try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if waiting.done():
-                return waiting.result()
-            raise Unreached(f"{self.name} does not answer any more")
+            while not waiting.done():
+                either: set[asyncio.Future[Any]] = {waiting, self.lost}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                if not waiting.done() and may_move():
+                    raise Unreached(f"{self.name} does not answer any more")
+            return waiting.result()
         except StopAsyncIteration:
             raise EngineFault(f"{self.name} ended without a token") from None
         finally:
@@ -250,7 +257,7 @@ class Pool:
             raise BackendFailed(f"no engine of the {self._name} backend can serve")
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        candidates, pauses = list(self._members), iter(_PAUSES)
+        candidates, pauses = list(self._members), list(_PAUSES)
         untried = list(candidates)
         tickets: dict[Member, int] = {}
         failure: BackendError | None = None
@@ -259,9 +266,11 @@ class Pool:
             # Those that are down only where all are.
             member = choose(_available(untried) or untried, request)
             untried.remove(member)
+            # Where the request can go from here, now or after a pause.
+            others = [one for one in candidates if one is not member] if pauses else untried
             sampled = False
             try:
-                async with aclosing(self._generate_on(member, request, tickets)) as chunks:
+                async with aclosing(self._generate_on(member, request, tickets, others)) as chunks:
                     async for chunk in chunks:
                         sampled = True
                         yield chunk
@@ -282,25 +291,34 @@ class Pool:
             untried = untried or await self._again(candidates, pauses)
         raise failure or BackendFailed(f"the {self._name} backend is not running")
 
-    async def _again(self, members: Sequence[Member], pauses: Iterator[float]) -> list[Member]:
-        """The engines to try once more, after the next pause; none if no attempt is left."""
-        pause = next(pauses, None)
-        if pause is None or not _available(members):
+    async def _again(self, members: Sequence[Member], pauses: list[float]) -> list[Member]:
+        """The engines to try once more, after the first of `pauses`, which it takes; none if no
+        attempt is left.
+        """
+        if not pauses or not _available(members):
             return []
-        await self._pause(pause)
+        await self._pause(pauses.pop(0))
         return _available(members)
 
     async def _generate_on(
-        self, member: Member, request: GenerationRequest, tickets: dict[Member, int]
+        self,
+        member: Member,
+        request: GenerationRequest,
+        tickets: dict[Member, int],
+        others: Sequence[Member],
     ) -> AsyncGenerator[GenerationChunk, None]:
-        """Sample on one engine. tickets: those of the request's first attempts, by engine."""
+        """Sample on one engine.
+
+        tickets: those of the request's first attempts, by engine. others: the engines that it can
+        go to if this one is lost.
+        """
         member.load += 1
         ticket = member.circuit.sent()
         # A failure has the ticket of the first attempt, so that all attempts count as one.
         first = tickets.setdefault(member, ticket)
         try:
             async with aclosing(member.engine.generate(request)) as chunks:
-                yield await member.first(chunks)
+                yield await member.first(chunks, lambda: bool(_available(others)))
                 async for chunk in chunks:
                     yield chunk
             member.succeeded(ticket)
@@ -334,9 +352,7 @@ class Pool:
         try:
             await member.probe()
         except BackendFailed as error:
-            # The member itself is not available now.
-            if _available(self._members):
-                member.lose()
+            member.lose()
             return error
         self._info = self._combined()
         return None

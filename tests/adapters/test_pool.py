@@ -134,7 +134,7 @@ async def open_circuit(pool: Pool, engine: Engine) -> None:
     engine.fault = BackendFailed("500")
     member = pool._members[list(pool._engines.values()).index(engine)]
     for _ in range(3):
-        chunks = pool._generate_on(member, ask("bad"), {})
+        chunks = pool._generate_on(member, ask("bad"), {}, [])
         with pytest.raises(BackendFailed):
             await anext(chunks)
     assert not member.available
@@ -734,6 +734,25 @@ async def test_an_answer_to_a_later_attempt_ends_the_failures() -> None:
         assert pool._members[0].available
 
 
+async def test_a_failure_at_the_moment_of_a_cancellation_is_looked_at(
+    unhandled: list[dict[str, Any]],
+) -> None:
+    engine = Engine()
+    async with pooled(engine) as pool:
+        engine.gate.clear()
+        task = asyncio.create_task(run(pool, ask()))
+        await until(lambda: bool(engine.asked))
+        engine.fault = BackendFailed("500")
+        engine.gate.set()
+        await asyncio.sleep(0)  # the engine fails; the request does not know yet
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    del task
+    gc.collect()
+    assert not unhandled
+
+
 async def test_what_an_engine_raises_when_it_is_cancelled_is_looked_at(
     unhandled: list[dict[str, Any]],
 ) -> None:
@@ -818,6 +837,51 @@ async def test_requests_that_wait_on_a_silent_engine_move_when_another_one_is_ba
             await pool.probe()
         assert await asyncio.wait_for(task, 10) == [LAST]
     assert other.asked
+
+
+@pytest.mark.parametrize("fault", [Overloaded("full"), EngineFault("500")])
+async def test_a_request_waits_on_a_silent_engine_where_the_other_one_has_failed_it(
+    fault: BackendError,
+) -> None:
+    slow, other = Engine(), Engine()
+    async with pooled(slow, other) as pool:
+        slow.ill, other.fault = BackendFailed("timed out"), fault
+        await pool.probe()
+        slow.gate.clear()
+        task = asyncio.create_task(run(pool, ask()))
+        await until(lambda: bool(slow.asked))
+        await silence(pool)
+        slow.gate.set()
+        assert await asyncio.wait_for(task, 10) == [LAST]
+
+
+async def test_a_request_waits_on_a_silent_engine_in_its_last_attempt() -> None:
+    engines = [Engine(), Engine()]
+
+    async def wake() -> None:
+        if len(pause.seconds) == 2:
+            slow.fault = None
+            slow.gate.clear()
+
+    async with pooled(*engines, pause=(pause := Paused(wake))) as pool:
+        await run(pool, ask())
+        # In each round, the request goes to the first one first.
+        other, slow = sorted(engines, key=lambda engine: not engine.asked)
+        other.fault = slow.fault = Unreached("reset")
+        task = asyncio.create_task(run(pool, ask()))
+        await until(lambda: len(slow.asked) == 3)
+        slow.ill = BackendFailed("timed out")
+        await silence(pool)
+        slow.gate.set()
+        assert await asyncio.wait_for(task, 10) == [LAST]
+
+
+async def silence(pool: Pool) -> None:
+    """Let checks of engines fail, and requests learn of it."""
+    for _ in range(3):
+        await pool.probe()
+        for _ in range(5):
+            await asyncio.sleep(0)
 
 
 async def test_health_is_looked_after_while_it_runs() -> None:
