@@ -29,6 +29,9 @@ STEP_SECONDS = 0.1
 _IDLE_ROUNDS = 8
 """Sessions without a running cell are looked at less often."""
 
+Check = Callable[[Session, LiveProcess], Awaitable[str | None]]
+"""Says why a session with this process has to end, if it has to."""
+
 
 class Watch:
     """Checks sessions until it is stopped.
@@ -57,21 +60,24 @@ class Watch:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _repeat(self, check: Callable[[Session], Awaitable[str | None]]) -> None:
-        """Check one session after another. check: says why a session has to end, if it has to."""
+    async def _repeat(self, check: Check) -> None:
+        """Check one session after another."""
         for number in itertools.count():
             if not self._sessions:
                 self._added.clear()
                 await self._added.wait()
             await asyncio.sleep(ROUND_SECONDS)
             for session in self._due(number):
+                live = session.live
+                if live is None or not live.alive:
+                    continue  # It has ended while others were checked.
                 try:
-                    reason = await check(session)
+                    reason = await check(session, live)
                 except (OSError, RuntimeError) as error:
                     # Such as too many open files or threads: the next round looks again.
                     logger.warning("The limits of a Python session cannot be checked: %s", error)
                 else:
-                    self._end(session, reason)
+                    self._end(session, live, reason)
 
     def _due(self, number: int) -> list[Session]:
         """The sessions to look at in a round. number: that of the round."""
@@ -83,46 +89,41 @@ class Watch:
             if is_for_all or each.lock.locked() or each in self._counts
         ]
 
-    async def _check_files(self, session: Session) -> str | None:
+    async def _check_files(self, session: Session, live: LiveProcess) -> str | None:
         """Count files of the session for a step."""
         for each, begun in list(self._counts.items()):
             if each.closed or each.live is not begun.live:
                 del self._counts[each]
-        if session.live is None or session in self._recounts:
+        if session in self._recounts:
             return None
         count = self._counts.pop(session, None) or FileCount(session)
         is_done = await completed(asyncio.to_thread(count.step))
-        if session.live is not count.live:
-            return None
         if not is_done:
             self._counts[session] = count
         elif count.is_over and count.is_exact:
             return _too_many_files(session)
         elif count.is_over:
-            self._recounts[session] = task = asyncio.create_task(self._recount(session))
+            self._recounts[session] = task = asyncio.create_task(self._recount(session, live))
             task.add_done_callback(lambda _: self._recounts.pop(session))
         return None
 
-    async def _recount(self, session: Session) -> None:
+    async def _recount(self, session: Session, live: LiveProcess) -> None:
         """End a session if its files, counted at once, are too many.
 
         This runs in a task of its own: the checks of the others, and of its memory, go on.
         """
-        live = session.live
-        if live is None:
-            return
         try:
             is_over = await completed(asyncio.to_thread(_takes_too_much, session, live))
         except OSError as error:
             logger.warning("The limits of a Python session cannot be checked: %s", error)
             return
-        if is_over and session.live is live and not session.closed:
-            self._end(session, _too_many_files(session))
+        if is_over:
+            self._end(session, live, _too_many_files(session))
 
-    def _end(self, session: Session, reason: str | None) -> None:
+    def _end(self, session: Session, live: LiveProcess, reason: str | None) -> None:
         """End a session's process in a task of its own: the checks of the others go on."""
         if reason is not None and session not in self._ending:
-            self._ending[session] = task = asyncio.create_task(_enforce(session, reason))
+            self._ending[session] = task = asyncio.create_task(_enforce(session, live, reason))
             task.add_done_callback(lambda _: self._ending.pop(session))
 
 
@@ -178,10 +179,12 @@ def _too_many_files(session: Session) -> str:
     return f"its files took more than {session.limits.disk >> 20} MiB; the last ones were deleted"
 
 
-async def _enforce(session: Session, reason: str) -> None:
-    """End the process of a session that is over a limit, and delete what is too much."""
-    live = session.live
-    if live is None:
+async def _enforce(session: Session, live: LiveProcess, reason: str) -> None:
+    """End the process of a session that is over a limit, and delete what is too much.
+
+    A process that the session got meanwhile does not answer for the last one.
+    """
+    if session.closed or session.live is not live:
         return
     logger.warning("A Python session was ended: %s", reason)
     # At once; `moving` may be held for a while. Whoever waits for it then finds what is left.
@@ -197,13 +200,8 @@ async def _enforce(session: Session, reason: str) -> None:
             logger.warning("The files of a Python session cannot be deleted: %s", error)
 
 
-async def _check_processes(session: Session) -> str | None:
-    """Why the session has to end. A process that it got meanwhile does not answer for the last."""
-    live = session.live
-    if live is None or not live.alive:
-        return None
-    reason = await asyncio.to_thread(_excess, live, session.limits)
-    return reason if session.live is live else None
+async def _check_processes(session: Session, live: LiveProcess) -> str | None:
+    return await asyncio.to_thread(_excess, live, session.limits)
 
 
 def _excess(live: LiveProcess, limits: SandboxLimits) -> str | None:

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +283,61 @@ async def test_a_process_is_not_ended_for_what_the_one_before_it_used(
     assert new.reason == ""
 
 
+async def between(session: Session, watch: Watch, change: Callable[[], None]) -> None:
+    """Change something after a session is found to be over a limit, before its process is ended."""
+    async with asyncio.timeout(30):
+        while session not in watch._ending:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0)
+        change()
+        while session in watch._ending:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_a_process_that_comes_before_the_end_of_the_last_one_goes_on(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new: Any = FakeProcess()
+
+    def measure(pid: int, memory: int, processes: int) -> Usage:
+        return Usage(0 if sessions["a"].live is new else memory + 1, 0)
+
+    monkeypatch.setattr(module, "measure", measure)
+    old = sessions.add("a")
+    session = sessions["a"]
+    await between(session, watch, lambda: setattr(session, "live", new))
+    assert (old.reason, new.reason) == ("", "")
+
+
+@pytest.mark.parametrize("step", [60.0, 0.0], ids=["counted at once", "counted once more"])
+async def test_a_process_is_not_ended_for_files_of_the_one_before_it(
+    step: float, sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STEP_SECONDS", step)
+    old = sessions.add("a", 10, disk=20 * KIB)
+    session = sessions["a"]
+    new: Any = FakeProcess()
+
+    def replace() -> None:
+        session.live = new
+        for file in session.folder.iterdir():
+            file.unlink()
+
+    await between(session, watch, replace)
+    assert (old.reason, new.reason) == ("", "")
+
+
+async def test_a_session_that_is_closed_meanwhile_is_ended_by_nobody_else(
+    sessions: Sessions, watch: Watch
+) -> None:
+    process = sessions.add("a", 10, disk=20 * KIB)
+
+    def close() -> None:
+        sessions.pop("a").closed = True
+
+    await between(sessions["a"], watch, close)
+    assert process.reason == ""
+
+
 async def test_checks_go_on_after_a_session_lost_its_process_while_another_was_checked(
     sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +352,24 @@ async def test_checks_go_on_after_a_session_lost_its_process_while_another_was_c
     sessions.add("b")
     async with asyncio.timeout(20):
         await process.ended.wait()
+
+
+async def test_a_process_that_ended_while_another_was_checked_is_not_measured(
+    sessions: Sessions, watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = list[int]()
+
+    def measure(pid: int, memory: int, processes: int) -> Usage:
+        ended.alive = False
+        measured.append(pid)
+        return Usage(memory + 1 if len(measured) > 1 else 0, 0)
+
+    monkeypatch.setattr(module, "measure", measure)
+    process, ended = sessions.add("a"), sessions.add("b")
+    ended.pid = 2
+    async with asyncio.timeout(20):
+        await process.ended.wait()
+    assert measured == [1, 1]
 
 
 async def test_a_process_that_does_not_end_delays_no_check_of_another(
