@@ -218,6 +218,16 @@ def test_a_success_ends_what_was_recorded_before() -> None:
     assert (exchange.status, exchange.forgotten) == (None, False)
 
 
+def test_a_request_that_begins_forgets_what_was_recorded_before() -> None:
+    exchange = Exchange()
+    exchange.record(httpx2.Request("POST", "http://server", headers=SESSION), 404)
+    exchange.too_large = True
+
+    exchange.begin()
+
+    assert (exchange.status, exchange.forgotten, exchange.too_large) == (None, False, False)
+
+
 def test_the_status_of_a_connection_is_recorded_where_it_is_a_get() -> None:
     exchange = Exchange()
     exchange.gets = True
