@@ -4,13 +4,16 @@ import asyncio
 import json
 import logging
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from harmony.grammar import AnyObject
 from server.tools.mcp import listing as listing_module
+from server.tools.mcp import session as session_module
+from server.tools.mcp.connection import within
+from server.tools.mcp.failures import Failure
 from server.tools.mcp.limits import CACHE_SECONDS, MAX_OUTPUT
 from server.tools.mcp.servers import Server
 from tests.server.tools.mcp.conftest import call, context, result
@@ -100,10 +103,16 @@ async def test_a_server_may_not_ask_the_client(hostile: Hostile, make_tool: Make
 
 
 async def test_a_call_that_takes_too_long_does_not_have_the_error_of_the_last_one(
-    hostile: Hostile, make_tool: MakeTool
+    hostile: Hostile, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    limits = iter((30.0, 1.0))  # The first call connects, which may take a while.
+
+    def limited(_: float, work: Awaitable[Any], failure: Failure) -> Awaitable[Any]:
+        return within(next(limits), work, failure)
+
+    monkeypatch.setattr(session_module, "within", limited)
     tool = await make_tool(hostile("/stops"))
-    session = await tool.open(ENTRY, context(timeout=1.0))
+    session = await tool.open(ENTRY, context())
 
     results = [await result(session, call("h__add")) for _ in range(2)]
 
