@@ -101,9 +101,10 @@ class PostgresListener:
         try:
             found = await self._connection.fetch(_ENDED, *arguments, timeout=_STATEMENT_SECONDS)
         except _ERRORS as error:
-            logger.debug("cannot read the locks of gateways: %s", error)
+            logger.debug("cannot read the locks of gateways: %s", _words_of(error))
             if isinstance(error, TimeoutError):
                 # The connection may be silent for ever, and then hears no notification either.
+                self._log("the connection is silent")
                 self._lost.set()
             return frozenset()
         return frozenset(name for (name,) in found)
@@ -116,7 +117,7 @@ class PostgresListener:
             try:
                 await self._listen()
             except _ERRORS as error:
-                self._log(str(error) or type(error).__name__)
+                self._log(_words_of(error))
             self._settled_at = self._now() + _SETTLE_SECONDS
             self._attempted.set()
             await asyncio.sleep(_RETRY_SECONDS)
@@ -127,7 +128,8 @@ class PostgresListener:
         connection.add_termination_listener(lambda _: lost.set())
         try:
             await connection.execute(_LOCK, self._gateway, timeout=_STATEMENT_SECONDS)
-            await connection.add_listener(self.CHANNEL, self._notify)
+            async with asyncio.timeout(_STATEMENT_SECONDS):
+                await connection.add_listener(self.CHANNEL, self._notify)
         except BaseException:
             connection.terminate()
             raise
@@ -156,3 +158,7 @@ class PostgresListener:
 
     def _notify(self, _: object, __: int, ___: str, topic: object) -> None:
         self._signals.notify(str(topic))
+
+
+def _words_of(error: Exception) -> str:
+    return str(error) or type(error).__name__
