@@ -100,6 +100,20 @@ async def test_connections_that_fell_silent_are_replaced(
     await store.stop()
 
 
+async def test_a_store_does_not_wait_long_to_close_connections_that_fell_silent(
+    postgres: Postgres, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = await asyncio.to_thread(postgres.new_database)
+    relay = Relay(postgres.port)
+    store = SqlStore(url.replace(str(postgres.port), str(await relay.start())))
+    await store.start()
+    await relay.silence()
+    async with asyncio.timeout(15):  # a statement may take 30 s
+        await store.stop()
+    await relay.stop()
+    assert not caplog.records
+
+
 async def test_notices_are_heard_again_after_their_connection_fell_silent(
     postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,9 +130,10 @@ async def test_notices_are_heard_again_after_their_connection_fell_silent(
     with store.listen("one") as changes:
         await relay.silence()
         assert await store.take_over_from_ended() == []
-        await changes.wait()  # what may have been missed
-        await other.append("one", numbered(0))
-        await changes.wait()
+        async with asyncio.timeout(30):
+            await changes.wait()  # what may have been missed
+            await other.append("one", numbered(0))
+            await changes.wait()
     await relay.stop()
     await store.stop()
     await other.stop()
