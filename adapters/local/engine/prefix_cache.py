@@ -21,7 +21,8 @@ def share_prefixes(
 
     transformers leaves out what the last step of a request completed: up to 4,096 tokens of one
     that ends with its first token. salt: returns that of a waiting request, by its key. report:
-    called with the key of a request and the number of its prompt tokens in the cache.
+    called with the key of a request and the number of its prompt tokens in the cache. `cache.salts`
+    has the salts of running requests.
     """
     search, free = cache.search_prefix_match, cache.free_blocks
     salts: dict[str, str | None] = {}
@@ -44,6 +45,7 @@ def share_prefixes(
         salts.pop(request_id, None)
         free(request_id, no_cache)
 
+    cache.salts = salts
     cache.free_blocks = free_blocks
     cache.search_prefix_match = search_and_report
     cache.mark_complete_blocks = mark_complete_blocks
@@ -70,8 +72,9 @@ def evict_as_needed(cache: Any) -> None:
     def evict_and_store(state: Any, request_len: int, dry_run: bool = False) -> bool:
         if can_store(state, request_len, dry_run):
             return True
-        if dry_run or not _evict(cache, state, request_len):
+        if dry_run:
             return False
+        _evict(cache, state, request_len)
         return bool(can_store(state, request_len))
 
     cache.can_store_request_tokens = evict_and_store
@@ -91,16 +94,12 @@ def has_room(cache: Any, needs: Sequence[Need], reserve: float) -> bool:
     return _sectors_after_eviction(missing) <= int(cache.pool.num_free_sectors)
 
 
-def _evict(cache: Any, state: Any, tokens: int) -> bool:
-    """Evict the pages that the next `tokens` tokens of a request need, if that is enough. Returns
-    whether it is.
-    """
+def _evict(cache: Any, state: Any, tokens: int) -> None:
+    """Evict the pages that the next `tokens` tokens of a request need, if that is enough."""
     missing = _missing_pages(cache, [(state.request_id, state.current_len(), tokens)])
-    if _sectors_after_eviction(missing) > cache.pool.num_free_sectors:
-        return False
-    for allocator, count in missing.items():
-        allocator.evict(count)
-    return True
+    if _sectors_after_eviction(missing) <= cache.pool.num_free_sectors:
+        for allocator, count in missing.items():
+            allocator.evict(count)
 
 
 def _missing_pages(cache: Any, needs: Sequence[Need], reserve: float = 0.0) -> dict[Any, int]:

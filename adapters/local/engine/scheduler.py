@@ -5,6 +5,7 @@ cache is free, computes prompts one after another, and puts a request that needs
 that have not started.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -56,17 +57,17 @@ class RankedScheduler(Scheduler):
         self._refused: dict[tuple[str, bool], int] = {}
         self._refused_beside: set[tuple[str, bool]] = set()
         self._skipped: set[str] = set()
-        # Running requests of which no step has computed a token.
-        self._unbegun: set[str] = set()
+        # With which ranks the waiting requests were queued, and some that do not wait any more.
+        self._ranks: dict[str, tuple[int, float]] = {}
 
     def add_waiting_request(self, state: Any) -> None:
         """Queue a request behind those that come before it in rank."""
-        rank, order = self._rank(state), self.waiting_requests_order
-        # The order may not be sorted: a request that nobody waits for any more has lost its
-        # priority value, until the manager removes it.
-        later = (place for place, key in enumerate(order) if self._waiting_rank(key) > rank)
-        order.insert(next(later, len(order)), state.request_id)
-        self.waiting_requests[state.request_id] = state
+        key = state.request_id
+        self.waiting_requests[key] = state
+        self._ranks = {one: self._ranks[one] for one in self.waiting_requests_order}
+        # A request that nobody waits for any more loses its priority value before it is removed.
+        self._ranks[key] = self._rank(state)
+        insort(self.waiting_requests_order, key, key=self._ranks.__getitem__)
 
     def schedule_batch(
         self, token_budget: int, cache_budget: int
@@ -77,7 +78,6 @@ class RankedScheduler(Scheduler):
         token_budget, cache_budget: the maxima of these numbers.
         """
         self.cache.pool.try_to_free_sectors()
-        self._unbegun &= self.active_requests.keys()
         plan = self._plan(token_budget, cache_budget, self._admit())
         self._skipped = {*self.active_requests} - {*plan}
         scheduled, read = [], 0
@@ -115,7 +115,6 @@ class RankedScheduler(Scheduler):
             started.add(key)
             available = available_pages(self.cache)
         self._refused, self._refused_beside = refused, self._running()
-        self._unbegun |= started
         return started
 
     def _running(self) -> set[tuple[str, bool]]:
@@ -154,17 +153,25 @@ class RankedScheduler(Scheduler):
 
     def _plan(self, token_budget: int, cache_budget: int, started: set[str]) -> dict[str, int]:
         """As `_planned`. A prompt that begins shares what others have computed since it was
-        admitted: many requests with one prompt that come at once compute it once.
+        admitted, and waits for what this step computes of another one: many requests with one
+        prompt that come at once compute it once. It does not wait on after a step in which it has
+        found nothing.
 
         started: the requests that were admitted for this step.
         """
-        waited = self._unbegun - started
+        # Those of which no step has computed a token.
+        unbegun = {key for key, one in self.active_requests.items() if not one.tokens_to_process}
+        may_wait, unsearched = started, unbegun - started
         while True:
-            plan = dict(self._planned(token_budget, cache_budget))
-            found = [self._finds_more(self.active_requests[key]) for key in plan if key in waited]
-            waited.difference_update(plan)
-            if not any(found):
+            plan = dict(self._planned(token_budget, cache_budget, may_wait))
+            looked = [key for key in plan if key in unsearched]
+            found = {key for key in looked if self._finds_more(self.active_requests[key])}
+            unsearched.difference_update(looked)
+            if not found:
                 return plan
+            may_wait = may_wait | found
+            # There is more room for those that were refused: these need less of it.
+            self._refused = {}
 
     def _finds_more(self, state: Any) -> bool:
         """Whether more of the prompt of `state` is in the cache than it shares, which it gets."""
@@ -172,8 +179,14 @@ class RankedScheduler(Scheduler):
         self.cache.free_blocks(state.request_id)
         return self._share(state) > before
 
-    def _planned(self, token_budget: int, cache_budget: int) -> Iterator[tuple[str, int]]:
-        """Requests with the number of tokens that the next step may compute of each."""
+    def _planned(
+        self, token_budget: int, cache_budget: int, may_wait: set[str]
+    ) -> Iterator[tuple[str, int]]:
+        """Requests with the number of tokens that the next step may compute of each.
+
+        may_wait: the requests that are left out if this step computes their next page for another
+        one.
+        """
         states = sorted(self.active_requests.values(), key=self._rank)
         # Those that the last step had to leave out come first.
         states.sort(key=lambda state: state.request_id not in self._skipped)
@@ -192,7 +205,24 @@ class RankedScheduler(Scheduler):
             more = min(len(_tokens(state)) - 1, budget)
             budget -= more
             yield state.request_id, 1 + more
-        yield from _shares(sorted(prompts, key=self._rank), budget)
+        prompts.sort(key=self._rank)
+        yield from _shares([*self._without_doubles(prompts, may_wait)], budget)
+
+    def _without_doubles(self, prompts: Sequence[Any], may_wait: set[str]) -> Iterator[Any]:
+        """The prompts, but not those that may wait and have the next page of one before them."""
+        cache: Any = self.cache
+        size = max(each.tokens_per_page for each in cache.cache_allocators.values())
+        pages = set()
+        for state in prompts:
+            start = state.position_offset // size * size
+            tokens = state.initial_tokens[start : start + size]
+            # Requests of another salt must not show in how long this one takes.
+            page = (cache.salts.get(state.request_id), start, *tokens)
+            # The last token of a prompt is computed in any case.
+            shares = start + size < len(state.initial_tokens) and page in pages
+            if not (shares and state.request_id in may_wait):
+                yield state
+            pages.add(page)
 
     def _has_pages(self, state: Any, count: int, others: deque[Any]) -> bool:
         """Whether `state` has pages for `count` more tokens.
@@ -218,14 +248,10 @@ class RankedScheduler(Scheduler):
     def _rank(self, state: Any) -> tuple[int, float]:
         return self.priority(state.request_id), state.created_time
 
-    def _waiting_rank(self, key: str) -> tuple[int, float]:
-        return self._rank(self.waiting_requests[key])
-
     def _schedule(self, state: Any, count: int) -> FutureRequestState:
         """Have the next step compute `count` tokens of `state`."""
         tokens = _tokens(state)
         state.tokens_to_process, state.remaining_prefill_tokens = tokens[:count], tokens[count:]
-        self._unbegun.discard(state.request_id)
         ends = not state.remaining_prefill_tokens
         state.status = RequestStatus.DECODING if ends else RequestStatus.PREFILLING
         complete = self.cache.count_new_complete_blocks(state, count)

@@ -45,7 +45,8 @@ class Simulated:
                 config, batching, "cpu", DistributedHelper(None, None, {}), torch.float32
             )
         self.cached: dict[str, int] = {}
-        share_prefixes(self.cache, lambda key: None, self.cached.__setitem__)
+        self.salts: dict[str, str] = {}
+        share_prefixes(self.cache, lambda key: self.salts.get(key), self.cached.__setitem__)
         evict_as_needed(self.cache)
         self.scheduler = RankedScheduler(self.cache, None, most)
         self.priorities: dict[str, int] = {}
@@ -80,6 +81,12 @@ class Simulated:
         if ends:
             self.ended.append(state.request_id)
             self.scheduler.finish_request(state.request_id)
+
+    @property
+    def references(self) -> list[int]:
+        """How many requests share each of the pages that are in use and may be shared."""
+        allocators = self.cache.cache_allocators.values()
+        return [count for each in allocators for count in each.ledger.shared_ref_counts.values()]
 
     def run(self) -> Iterator[dict[str, int]]:
         """Steps until all requests have ended."""
@@ -176,6 +183,19 @@ def test_no_page_is_lost() -> None:
     assert [*engine.run()]
     assert available_pages(engine.cache) == engine.cache.num_sectors
     assert not any(each.block_table for each in engine.cache.cache_allocators.values())
+    assert not engine.references
+
+
+def test_a_prompt_that_finds_more_to_share_keeps_no_page_twice() -> None:
+    engine = Simulated(batch_tokens=128)
+    engine.add("warm", 100, 1, shared=100)
+    assert [*engine.run()]
+    for name in ("first", "second", "third"):
+        engine.add(name, 300, 2, shared=300)
+    engine.step()
+    assert engine.references
+    assert [*engine.run()]
+    assert not engine.references
 
 
 def test_all_requests_with_room_start_in_one_step() -> None:
@@ -215,6 +235,17 @@ def test_a_request_is_overtaken_only_so_often() -> None:
     assert len(engine.ended) == 64
 
 
+@pytest.mark.parametrize(("refused", "starts"), [(15, True), (16, False)])
+def test_a_step_looks_past_only_so_many_requests(refused: int, starts: bool) -> None:
+    engine = Simulated()
+    engine.add("running", 400)
+    engine.step()
+    for number in range(refused):
+        engine.add(str(number), 700)
+    engine.add("small", 20)
+    assert ("small" in engine.step()) is starts
+
+
 @pytest.mark.parametrize("leaves", ["ends", "is cancelled"])
 def test_a_request_gets_the_room_of_one_that_left_after_its_first_step(leaves: str) -> None:
     engine = Simulated()
@@ -242,8 +273,51 @@ def test_prompts_that_come_at_once_share_what_the_first_one_computes() -> None:
     for name in ("first", "second", "third"):
         engine.add(name, 300, shared=300)
     assert engine.step() == {"first": 256}
-    assert engine.step() == {"first": 44, "second": 44, "third": 44}
-    assert engine.cached == {"first": 0, "second": 256, "third": 256}
+    assert engine.step() == {"first": 44}
+    assert engine.step() == {"first": 1, "second": 12, "third": 12}
+    assert engine.cached == {"first": 0, "second": 288, "third": 288}
+
+
+@pytest.mark.parametrize(("requests", "prompt"), [(2, 300), (8, 100), (3, 700)])
+def test_requests_with_one_prompt_compute_it_once(requests: int, prompt: int) -> None:
+    engine = Simulated()
+    for number in range(requests):
+        engine.add(str(number), prompt, 1, shared=prompt)
+    assert [*engine.run()]
+    assert engine.computed == prompt + (requests - 1) * (prompt % PAGE)
+
+
+def test_another_prompt_takes_the_turn_of_one_that_waits_for_shared_pages() -> None:
+    engine = Simulated(batch_tokens=256)
+    for name in ("first", "second"):
+        engine.add(name, 200, shared=200)
+    engine.add("other", 100)
+    assert engine.step() == {"first": 156, "other": 100}
+
+
+def test_a_prompt_does_not_wait_for_pages_of_another_salt() -> None:
+    engine = Simulated()
+    engine.salts = {"first": "one", "second": "two"}
+    for name in engine.salts:
+        engine.add(name, 100, shared=100)
+    assert engine.step() == {"first": 100, "second": 100}
+
+
+def test_a_prompt_waits_no_longer_than_it_finds_pages() -> None:
+    engine = Simulated(batch_tokens=20)
+    engine.add("first", 100, shared=60)
+    engine.add("second", 60, shared=60)
+    assert engine.step() == {"first": 20}
+    assert engine.step() == {"first": 10, "second": 10}
+
+
+def test_pages_that_a_prompt_finds_are_room_for_others() -> None:
+    engine = Simulated(batch_tokens=64)
+    engine.add("first", 500, shared=300)
+    engine.add("second", 400, shared=300)
+    engine.add("third", 60)
+    assert "third" not in engine.step()
+    assert any("third" in engine.step() for _ in range(4))
 
 
 def test_a_prompt_that_has_begun_is_not_looked_for_again() -> None:
@@ -301,19 +375,22 @@ def test_lower_priority_values_come_first() -> None:
     assert engine.ended == ["urgent", "first", "second", "idle"]
 
 
-def test_a_request_that_was_left_does_not_change_where_others_queue() -> None:
+@pytest.mark.parametrize("priority", [-5, 5])
+def test_a_request_that_was_left_does_not_change_where_others_queue(priority: int) -> None:
     engine = Simulated(most=1)
     waiting = ["a", "b", "left", "c", "d"]
-    engine.priorities = {**dict.fromkeys(waiting, 5), "urgent": 3}
-    for name in ("running", *waiting):
-        engine.add(name, 20, 2)
+    engine.priorities = {**dict.fromkeys([*waiting, "new"], priority), "urgent": priority - 2}
+    engine.add("running", 20, 2)
     engine.step()
+    for name in waiting:
+        engine.add(name, 20, 2)
     del engine.priorities["left"]  # the engine knows no priority of a request that was released
-    engine.add("urgent", 20, 2)
+    for name in ("new", "urgent"):
+        engine.add(name, 20, 2)
     engine.scheduler.set_request_cancellation("left")
     engine.scheduler.clear_cancelled_requests()
     assert [*engine.run()]
-    assert engine.ended == ["running", "urgent", "a", "b", "c", "d"]
+    assert engine.ended == ["running", "urgent", "a", "b", "c", "d", "new"]
 
 
 def test_a_request_with_a_lower_priority_value_keeps_its_pages() -> None:
