@@ -153,23 +153,21 @@ class RankedScheduler(Scheduler):
 
     def _plan(self, token_budget: int, cache_budget: int, started: set[str]) -> dict[str, int]:
         """As `_planned`. A prompt that begins shares what others have computed since it was
-        admitted, and waits for what this step computes of another one: many requests with one
-        prompt that come at once compute it once. It does not wait on after a step in which it has
-        found nothing.
+        admitted: of many requests with one prompt that come at once, those that have to wait for a
+        step share what it computes.
 
         started: the requests that were admitted for this step.
         """
         # Those of which no step has computed a token.
         unbegun = {key for key, one in self.active_requests.items() if not one.tokens_to_process}
-        may_wait, unsearched = started, unbegun - started
+        unsearched = unbegun - started
         while True:
-            plan = dict(self._planned(token_budget, cache_budget, may_wait))
+            plan = dict(self._planned(token_budget, cache_budget, started))
             looked = [key for key in plan if key in unsearched]
-            found = {key for key in looked if self._finds_more(self.active_requests[key])}
             unsearched.difference_update(looked)
+            found = [key for key in looked if self._finds_more(self.active_requests[key])]
             if not found:
                 return plan
-            may_wait = may_wait | found
             # There is more room for those that were refused: these need less of it.
             self._refused = {}
 
@@ -184,8 +182,8 @@ class RankedScheduler(Scheduler):
     ) -> Iterator[tuple[str, int]]:
         """Requests with the number of tokens that the next step may compute of each.
 
-        may_wait: the requests that are left out if this step computes their next page for another
-        one.
+        may_wait: the requests that are left out if this step may compute for another one what is
+        left of their prompts, or most of it.
         """
         states = sorted(self.active_requests.values(), key=self._rank)
         # Those that the last step had to leave out come first.
@@ -209,20 +207,22 @@ class RankedScheduler(Scheduler):
         yield from _shares([*self._without_doubles(prompts, may_wait)], budget)
 
     def _without_doubles(self, prompts: Sequence[Any], may_wait: set[str]) -> Iterator[Any]:
-        """The prompts, but not those that may wait and have the next page of one before them."""
+        """The prompts, but not those that may wait and go on as one before them does, for half of
+        what is left of them at least.
+        """
         cache: Any = self.cache
         size = max(each.tokens_per_page for each in cache.cache_allocators.values())
-        pages = set()
+        first: dict[tuple[Any, ...], Any] = {}
         for state in prompts:
-            start = state.position_offset // size * size
-            tokens = state.initial_tokens[start : start + size]
+            tokens, start = state.initial_tokens, state.position_offset // size * size
             # Requests of another salt must not show in how long this one takes.
-            page = (cache.salts.get(state.request_id), start, *tokens)
+            page = (cache.salts.get(state.request_id), start, *tokens[start : start + size])
+            other = first.setdefault(page, state)
             # The last token of a prompt is computed in any case.
-            shares = start + size < len(state.initial_tokens) and page in pages
-            if not (shares and state.request_id in may_wait):
+            end = start + max(size, (len(tokens) - start) // 2)
+            doubles = end < len(tokens) and tokens[start:end] == other.initial_tokens[start:end]
+            if other is state or state.request_id not in may_wait or not doubles:
                 yield state
-            pages.add(page)
 
     def _has_pages(self, state: Any, count: int, others: deque[Any]) -> bool:
         """Whether `state` has pages for `count` more tokens.
