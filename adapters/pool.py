@@ -266,11 +266,10 @@ class Pool:
             # Those that are down only where all are.
             member = choose(_available(untried) or untried, request)
             untried.remove(member)
-            # Where the request can go from here, now or after a pause.
-            others = [one for one in candidates if one is not member] if pauses else untried
             sampled = False
             try:
-                async with aclosing(self._generate_on(member, request, tickets, others)) as chunks:
+                attempt = self._generate_on(member, request, tickets, untried)
+                async with aclosing(attempt) as chunks:
                     async for chunk in chunks:
                         sampled = True
                         yield chunk

@@ -839,7 +839,7 @@ async def test_requests_that_wait_on_a_silent_engine_move_when_another_one_is_ba
     assert other.asked
 
 
-@pytest.mark.parametrize("fault", [Overloaded("full"), EngineFault("500")])
+@pytest.mark.parametrize("fault", [Overloaded("full"), EngineFault("500"), Unreached("reset")])
 async def test_a_request_waits_on_a_silent_engine_where_the_other_one_has_failed_it(
     fault: BackendError,
 ) -> None:
