@@ -12,8 +12,8 @@ MOST_QUOTED = 15
 """Words in a row that a summary may share with the reasoning."""
 
 _CONTROL = re.compile(
-    r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e00ff]"
-    r"|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+    r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069"
+    r"\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
 )
 """Marks of control tokens, and characters that control, reorder or hide a text.
 
@@ -62,10 +62,15 @@ _KEY = re.compile(
     r"|-----begin ",
     re.IGNORECASE,
 )
-_MARKUP = re.compile(
+_MARKUP = (
     r"\\([!-/:-@\[-`{-~])"  # an escape: shown is the character
     r"|(&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});)"  # a reference: also
-    r"|[*`~]|(?<!_)(?:(?<!\w)_++|_++(?!\w))"  # emphasis and code; those within a word are shown
+    r"|[*`~]"
+)
+# Underscores within a word are shown. Those beside a mark, as in `a_**b**`, may be shown or not.
+_SHOWN = (
+    re.compile(_MARKUP),
+    re.compile(rf"{_MARKUP}|(?<!_)(?:(?<!\w)_++|_++(?!\w))"),
 )
 
 
@@ -76,7 +81,7 @@ def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -
     texts that no summary contains.
     """
     # As Markdown shows it, since `4f**e1**` and `4f&#101;1` look like `4fe1`, and as it is written.
-    links = {_MARKUP.sub(_shown, text): (_ADDRESS,), text: (_LINK, _TAG)}
+    links = {markup.sub(_visible, text): (_ADDRESS,) for markup in _SHOWN} | {text: (_LINK, _TAG)}
     thoughts = Sources([reasoning])
     for form, patterns in links.items():
         found = next(_findings(form, patterns, thoughts, sources, never), None)
@@ -85,7 +90,7 @@ def finding(text: str, reasoning: str, sources: Sources, never: Sequence[str]) -
     return None
 
 
-def _shown(markup: re.Match[str]) -> str:
+def _visible(markup: re.Match[str]) -> str:
     return markup[1] or unescape(markup[2] or "")
 
 

@@ -57,6 +57,7 @@ def test_runs_of_the_reasoning_are_found_from_sixteen_words_on() -> None:
         ("It hides \U000e0073\U000e0065\U000e0063 now.", "control"),
         ("It hides \u845b\U000e0100\U000e0101 now.", "control"),
         ("It hides a\U000e0100 now.", "control"),
+        ("It hides \U000e01f0\U000e0fff now.", "control"),
         ("See https://example.com now.", "link"),
         ("See [this](x) now.", "link"),
         ("See ![](x) now.", "link"),
@@ -207,6 +208,9 @@ def test_words_are_found_whatever_emphasis_each_has(mark: str) -> None:
         (r"See https:\/\/example.com now.", "link"),
         (r"It uses sk\-abcdefgh1 now.", "secret"),
         (r"It uses ghp\_abcdefgh1 now.", "secret"),
+        ("It uses ghp_**abcdefgh1** now.", "secret"),
+        ("It uses **ghp_**abcdefgh1 now.", "secret"),
+        ("It uses ghp_`abcdefgh1` now.", "secret"),
         ("It uses ghp&#95;abcdefgh1 now.", "secret"),
         ("It uses ghp&lowbar;abcdefgh1 now.", "secret"),
     ],
@@ -218,6 +222,7 @@ def test_what_no_summary_contains_is_found_behind_escapes(text: str, reason: str
 def test_texts_with_underscores_are_found_behind_escapes() -> None:
     assert found(r"A grue\_hunt.", never=("grue_hunt",)) == "policy"
     assert found(r"A user\_name\_4711x.", sources="It is user_name_4711x.") == "secret"
+    assert found("A grue_**hunt**.", never=("grue_hunt",)) == "policy"
     assert found(r"A *not emphasised\*.", never=("not emphasised*",)) == "policy"
 
 
