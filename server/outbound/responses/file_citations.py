@@ -52,8 +52,8 @@ def _first_links(text: str, paths: Collection[str]) -> dict[str, tuple[int, int]
 
 
 def _escaped(path: str) -> tuple[str, ...]:
-    """How links write a path that has spaces, which Markdown does not allow in links: as in a URL,
-    with all escapes or those that it needs, or without the spaces only."""
+    """How links write a path with what they may not have as it is: as in a URL, with all escapes or
+    those that it needs, or with `%20` for spaces alone, which Markdown needs."""
     return quote(path), quote(path, safe=_IN_PATHS), path.replace(" ", "%20")
 
 
