@@ -28,7 +28,7 @@ may not answer this: it keeps the properties that it had until it does.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from hashlib import blake2b
@@ -165,7 +165,7 @@ class Member:
     ) -> GenerationChunk:
         """The first chunk. Raises BackendFailed if the engine is lost before that.
 
-        may_move: whether the request can go to another engine then. Where not, it waits on.
+        may_move: whether the request can go to another engine then; if not, it goes on waiting.
         """
         waiting = asyncio.ensure_future(anext(chunks))
         try:
@@ -257,7 +257,7 @@ class Pool:
             raise BackendFailed(f"no engine of the {self._name} backend can serve")
 
     async def generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
-        candidates, pauses = list(self._members), list(_PAUSES)
+        candidates, pauses = list(self._members), iter(_PAUSES)
         untried = list(candidates)
         tickets: dict[Member, int] = {}
         failure: BackendError | None = None
@@ -290,13 +290,12 @@ class Pool:
             untried = untried or await self._again(candidates, pauses)
         raise failure or BackendFailed(f"the {self._name} backend is not running")
 
-    async def _again(self, members: Sequence[Member], pauses: list[float]) -> list[Member]:
-        """The engines to try once more, after the first of `pauses`, which it takes; none if no
-        attempt is left.
-        """
-        if not pauses or not _available(members):
+    async def _again(self, members: Sequence[Member], pauses: Iterator[float]) -> list[Member]:
+        """The engines to try once more, after the next pause; none if no attempt is left."""
+        pause = next(pauses, None)
+        if pause is None or not _available(members):
             return []
-        await self._pause(pauses.pop(0))
+        await self._pause(pause)
         return _available(members)
 
     async def _generate_on(

@@ -13,11 +13,12 @@ MOST_QUOTED = 15
 
 _CONTROL = re.compile(
     r"<\||\|>|[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069"
-    r"\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])[\U000e0100-\U000e01ef]"
+    r"\U000e0000-\U000e00ff\U000e01f0-\U000e0fff]"
+    r"|(?<![\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
+    r"[\U000e0100-\U000e01ef]"
 )
-"""Marks of control tokens, and characters that control, reorder or hide a text.
-
-Of the last ones, a Chinese character may have one: it selects a form of it.
+"""Marks of control tokens, characters that control or reorder text, and invisible characters that
+can carry a hidden text. One variation selector after a Chinese character is allowed.
 """
 _LINK = re.compile(
     r"://|\]\s*[(\[:]|\bdata:|\bwww\.|<[a-z][a-z0-9+.-]{1,31}:(?!:)[^\s<>]*>|"
@@ -109,7 +110,8 @@ def _findings(
         yield "link"
     if _KEY.search(summary):
         yield "secret"
-    if any(_is_said(each, summary, terms) for each in never):
+    together = spaced(terms)
+    if any(_has(summary, together, each) for each in never):
         yield "policy"
     if sources.has_run(terms, MOST_COPIED + 1):
         yield "copied"
@@ -119,8 +121,10 @@ def _findings(
         yield "quoted"
 
 
-def _is_said(text: str, summary: str, terms: Sequence[str]) -> bool:
-    """Whether a summary, which has these words, has a text, or all of the words of one that has
-    any."""
+def _has(summary: str, together: str, text: str) -> bool:
+    """Whether a summary contains a text, or the words of the text in a row.
+
+    together: the words of the summary, `spaced`.
+    """
     own = words(text)
-    return text in summary or (bool(own) and spaced(own) in spaced(terms))
+    return text in summary or (bool(own) and spaced(own) in together)

@@ -57,7 +57,7 @@ class RankedScheduler(Scheduler):
         self._refused: dict[tuple[str, bool], int] = {}
         self._refused_beside: set[tuple[str, bool]] = set()
         self._skipped: set[str] = set()
-        # With which ranks the waiting requests were queued, and some that do not wait any more.
+        # The ranks with which waiting requests were queued; some may not wait any more.
         self._ranks: dict[str, tuple[int, float]] = {}
 
     def add_waiting_request(self, state: Any) -> None:
@@ -144,7 +144,9 @@ class RankedScheduler(Scheduler):
         return True
 
     def _share(self, state: Any) -> int:
-        """Give `state`, without pages, those of its prompt that are in the cache: their tokens."""
+        """Give `state`, which has no pages, the pages of its prompt that are in the prefix cache.
+        Returns the number of their tokens.
+        """
         tokens = state.initial_tokens
         found: int = self.cache.search_prefix_match(state.request_id, tokens)
         state.position_offset = found
@@ -152,13 +154,14 @@ class RankedScheduler(Scheduler):
         return found
 
     def _plan(self, token_budget: int, cache_budget: int, started: set[str]) -> dict[str, int]:
-        """As `_planned`. A prompt that begins shares what others have computed since it was
-        admitted: of many requests with one prompt that come at once, those that have to wait for a
-        step share what it computes.
+        """The requests of the next step, with the number of tokens that it may compute of each.
+
+        Of requests with one prompt that come at once, only the first one begins in the step that
+        they are admitted for. The others search the prefix cache again when they begin.
 
         started: the requests that were admitted for this step.
         """
-        # Those of which no step has computed a token.
+        # Requests of which no step has computed a token yet.
         unbegun = {key for key, one in self.active_requests.items() if not one.tokens_to_process}
         unsearched = unbegun - started
         while True:
@@ -172,7 +175,10 @@ class RankedScheduler(Scheduler):
             self._refused = {}
 
     def _finds_more(self, state: Any) -> bool:
-        """Whether more of the prompt of `state` is in the cache than it shares, which it gets."""
+        """Search the prefix cache again for `state`, of which no token was computed.
+
+        Returns whether more of its prompt was found than before.
+        """
         before: int = state.position_offset
         self.cache.free_blocks(state.request_id)
         return self._share(state) > before
@@ -182,8 +188,7 @@ class RankedScheduler(Scheduler):
     ) -> Iterator[tuple[str, int]]:
         """Requests with the number of tokens that the next step may compute of each.
 
-        may_wait: the requests that are left out if this step may compute for another one what is
-        left of their prompts, or most of it.
+        may_wait: the requests that may be left out for this step: see `_without_doubles`.
         """
         states = sorted(self.active_requests.values(), key=self._rank)
         # Those that the last step had to leave out come first.
@@ -207,8 +212,8 @@ class RankedScheduler(Scheduler):
         yield from _shares([*self._without_doubles(prompts, may_wait)], budget)
 
     def _without_doubles(self, prompts: Sequence[Any], may_wait: set[str]) -> Iterator[Any]:
-        """The prompts, but not those that may wait and go on as one before them does, for half of
-        what is left of them at least.
+        """Leave out those prompts that may wait and share at least half of their remaining tokens
+        with a prompt before them: the next step finds these in the prefix cache.
         """
         cache: Any = self.cache
         size = max(each.tokens_per_page for each in cache.cache_allocators.values())

@@ -182,7 +182,7 @@ def _too_many_files(session: Session) -> str:
 async def _enforce(session: Session, live: LiveProcess, reason: str) -> None:
     """End the process of a session that is over a limit, and delete what is too much.
 
-    A process that the session got meanwhile does not answer for the last one.
+    Does nothing if the session is closed, or has another process by now.
     """
     if session.closed or session.live is not live:
         return
