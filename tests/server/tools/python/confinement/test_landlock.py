@@ -53,8 +53,12 @@ except OSError as error:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[bytes]:
-    """Run a Python program, which writes nothing to stderr."""
+    """Run a Python program, which writes nothing to stderr.
+
+    Coverage is not measured there: a restricted process could not write its file.
+    """
     environment = {**os.environ, "PYTHONPATH": str(Path(landlock.__file__).parents[4])}
+    environment.pop("COVERAGE_PROCESS_CONFIG", None)
     command = [sys.executable, "-c", *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert not done.stderr
