@@ -16,6 +16,8 @@ NO_TOOLS = "none"
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
 """Extensions of browsers have schemes of their own."""
 
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LAST_PORT = 65_535
 
@@ -78,10 +80,14 @@ def kubernetes_link(port: object) -> object:
 
 
 def origin(value: str) -> str:
-    """An origin as browsers send it, `*` or `null`. Raises ValueError for anything else."""
+    """An origin as browsers send it, `*` or `null`. Raises ValueError for anything else.
+
+    Browsers leave out the default port of a scheme (the URL standard, "port state").
+    """
     if not _ORIGIN.fullmatch(value):
         raise ValueError("expected * or an origin such as https://app.example, without a path")
-    return value.lower()
+    scheme, separator, authority = value.lower().partition("://")
+    return scheme + separator + authority.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def is_loopback(host: str) -> bool:

@@ -355,6 +355,20 @@ def test_origins_are_compared_as_browsers_write_them() -> None:
     assert Settings(cors_origin=origins).cors_origin == tuple(map(str.lower, origins))
 
 
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("https://a.example:443", "https://a.example"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("http://a.example:443", "http://a.example:443"),
+        ("https://a.example:8443", "https://a.example:8443"),
+        ("https://a.example:1443", "https://a.example:1443"),
+    ],
+)
+def test_the_default_port_of_an_origin_is_left_out(written: str, sent: str) -> None:
+    assert Settings(cors_origin=(written,)).cors_origin == (sent,)
+
+
 def test_keys_are_never_shown() -> None:
     proxy = "http://user:hunter2@proxy:1"
     shown = repr(Settings(api_key=("hunter2",), encryption_key=(KEY,), egress_proxy=proxy))
