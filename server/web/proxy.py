@@ -14,7 +14,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from server.errors import APIError, BodyTooLarge, NotFound, ServerFailed, Unavailable
+from server.errors import (
+    APIError,
+    BodyTooLarge,
+    InvalidRequest,
+    NotFound,
+    ServerFailed,
+    Unavailable,
+)
 from server.http.answers.answer import error_response
 from server.http.connections.disconnect import until_disconnect
 
@@ -76,8 +83,15 @@ class Proxy:
         await until_disconnect(self._forward(request, scope, receive, send), receive)
 
     def _request(self, scope: Scope, body: bytes) -> httpx.Request:
-        """The request for the other server. Raises NotFound for what is not of its API."""
-        url = httpx.URL(self._address(scope), query=scope["query_string"] or None)
+        """The request for the other server.
+
+        Raises NotFound for what is not of its API, and InvalidRequest for a URL that is too long.
+        """
+        address = self._address(scope)
+        try:
+            url = httpx.URL(address, query=scope["query_string"] or None)
+        except httpx.InvalidURL as error:  # with the address of the API it may become too long
+            raise InvalidRequest("The URL is too long to be forwarded.") from error
         # As bytes: keys may have characters beyond ASCII, which httpx would refuse to encode.
         sent = {name: value for name, value in scope["headers"] if name in REQUEST_HEADERS}
         # What is compressed here would have to be decompressed to be streamed.

@@ -177,6 +177,13 @@ async def test_nothing_else_is_forwarded(path: str) -> None:
     assert json.loads(sent[1]["body"])["error"]["code"] == "unknown_url"
 
 
+async def test_a_url_that_is_too_long_with_the_address_of_the_api_is_refused() -> None:
+    async with visiting() as client:
+        answer = await client.get("/v1/" + 65_515 * "a")
+    assert answer.status_code == 400
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
 async def test_other_methods_are_refused() -> None:
     async with visiting() as client:
         assert (await client.put("/v1/models")).status_code == 404
