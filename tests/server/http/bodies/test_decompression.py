@@ -6,7 +6,14 @@ import zstandard
 from zstandard import ZstdCompressionParameters, ZstdCompressor
 
 from server.errors import APIError, UnsupportedEncoding
-from server.http.bodies.decompression import FREE_BYTES, MAX_RATIO, ZSTD_WINDOW, Decoder, check
+from server.http.bodies.decompression import (
+    FREE_BYTES,
+    MAX_MEMBERS,
+    MAX_RATIO,
+    ZSTD_WINDOW,
+    Decoder,
+    check,
+)
 
 
 def everything(body: bytes, encoding: str, limit: int = 100 * FREE_BYTES) -> bytes:
@@ -35,6 +42,33 @@ def test_what_is_over_the_limit_is_refused_at_its_slice() -> None:
 def test_a_body_may_have_several_parts_that_were_compressed_alone(encoding: str) -> None:
     body = b"".join(encoded(part, encoding) for part in (b"abc", b"", b"de"))
     assert everything(body, encoding) == b"abcde"
+
+
+def test_a_slice_is_full_where_the_parts_are_small() -> None:
+    decoder = Decoder(b"".join(map(gzip.compress, (b"abc", b"", b"def"))), "gzip", 6)
+    assert [decoder.read(5), decoder.read(5), decoder.read(5)] == [b"abcde", b"f", b""]
+
+
+def test_gzip_bodies_have_a_limited_number_of_parts() -> None:
+    """A thread would take many seconds for the million empty ones that fit into a body."""
+    body = gzip.compress(b"") * (MAX_MEMBERS - 1) + gzip.compress(b"a")
+    assert everything(body, "gzip") == b"a"
+    with pytest.raises(APIError) as caught:
+        everything(body + gzip.compress(b""), "gzip")
+    assert (caught.value.status, caught.value.code) == (400, "invalid_encoding")
+
+
+def test_zeros_behind_parts_of_a_gzip_body_are_padding() -> None:
+    body = gzip.compress(b"abc") + bytes(40_000) + gzip.compress(b"de") + b"\0"
+    assert everything(body, "gzip") == b"abcde"
+    with pytest.raises(APIError):
+        everything(b"\0" + body, "gzip")
+
+
+def test_the_header_of_a_gzip_body_may_have_a_name() -> None:
+    head, rest = gzip.compress(b"abc")[:10], gzip.compress(b"abc")[10:]
+    named = head[:3] + b"\x08" + head[4:] + b"n" * 40_000 + b"\0" + rest
+    assert everything(named, "gzip") == b"abc"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
