@@ -75,7 +75,10 @@ def check_hub(settings: Settings) -> Check:
         fact = f"offline by {variable}, and {model} is not in {hub_cache()}"
         return Check("hub", "failed", fact, f"unset {variable}, or name a folder as --model")
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    token = os.environ.get("HF_TOKEN")
+    token = _hub_token()
+    if not (token.isascii() and token.isprintable()):
+        fact = "the token has control characters, or characters outside of ASCII"
+        return Check("hub", "warning" if cached else "failed", fact, "correct HF_TOKEN")
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
         url = f"{endpoint}/api/models/{quote(model)}"
@@ -89,6 +92,13 @@ def check_hub(settings: Settings) -> Check:
     fact = f"{endpoint} answers {answer.status_code} for {model}"
     advice = "check the name; a repository that is gated or private needs HF_TOKEN"
     return Check("hub", "warning" if cached else "failed", fact, advice)
+
+
+def _hub_token() -> str:
+    """The token that a download sends, which may be a saved one; empty if there is none."""
+    from huggingface_hub import get_token  # which takes a while to load
+
+    return get_token() or ""
 
 
 def check_engines(settings: Settings) -> list[Check]:

@@ -83,6 +83,7 @@ def web() -> Iterator[Answering]:
 def hub(web: Answering, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answering:
     monkeypatch.setenv("HF_ENDPOINT", web.url)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return web
@@ -117,11 +118,31 @@ def test_the_cache_is_that_of_the_hubs_library(variables: dict[str, str]) -> Non
     assert shown.stdout == "/big/hub\n"
 
 
-def test_a_hub_that_has_the_model(hub: Answering, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", "secret")
+@pytest.mark.parametrize("token", ["secret", "secret\n"])
+def test_a_hub_that_has_the_model(
+    hub: Answering, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
     check = check_hub(Settings(model=MODEL))
     assert check.status == "ok"
     assert hub.asked == [("/api/models/org/model", "Bearer secret")]
+
+
+def test_a_hub_gets_the_token_that_was_saved(hub: Answering, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("saved\n", encoding="utf-8")
+    assert check_hub(Settings(model=MODEL)).status == "ok"
+    assert hub.asked == [("/api/models/org/model", "Bearer saved")]
+
+
+@pytest.mark.parametrize("token", ["sec\x01ret", "s\xe9cret"])
+def test_a_token_that_no_header_may_have_is_not_shown(
+    hub: Answering, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    check = check_hub(Settings(model=MODEL))
+    assert (check.status, check.advice) == ("failed", "correct HF_TOKEN")
+    assert "ret" not in check.fact
+    assert hub.asked == []
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
