@@ -101,7 +101,9 @@ def guarded(process: Process, layers: Layers, descriptors: Mapping[int, int]) ->
 
 def readable() -> tuple[str, ...]:
     """The paths that every session may read: the interpreter, its packages, and the system's."""
-    own = {sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.realpath(sys.base_prefix)}
+    own = {sys.prefix, sys.base_prefix, sys.exec_prefix}
+    # A virtual environment may be a link, which leads nowhere without its target.
+    own |= {os.path.realpath(path) for path in own}
     paths = (*_SYSTEM, *sorted(own), *_SETTINGS, str(_PACKAGES))
     return tuple(dict.fromkeys(path for path in paths if os.path.exists(path)))
 

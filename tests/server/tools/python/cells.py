@@ -56,9 +56,9 @@ def reachable_root() -> Iterator[Path]:
 async def started(root: Path, **options: Any) -> ProcessSandbox:
     sandbox = ProcessSandbox(root, **options)
     await sandbox.start()
-    if sandbox.problem is not None:
+    if (problem := sandbox.problem) is not None:
         await sandbox.stop()
-        pytest.skip(sandbox.problem)
+        pytest.skip(problem)
     return sandbox
 
 

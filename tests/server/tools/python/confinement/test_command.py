@@ -15,7 +15,7 @@ import pytest
 
 from server.tools.process_tree import NOT_STARTED
 from server.tools.python.confinement import landlock
-from server.tools.python.confinement.command import Folders, Layers, Process, guarded
+from server.tools.python.confinement.command import Folders, Layers, Process, guarded, readable
 from server.tools.python.confinement.confine import FAILED
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions run on Linux alone")
@@ -263,3 +263,13 @@ def test_a_layer_confines_the_program(
     assert guard.wait(60) == 1
     assert guard.stderr is not None
     assert b"PermissionError" in guard.stderr.read()
+
+
+def test_an_environment_that_is_a_link_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.mkdir()
+    link.symlink_to(target)
+    monkeypatch.setattr(sys, "prefix", str(link))
+    assert {str(link), str(target)} <= set(readable())
