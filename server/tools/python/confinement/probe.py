@@ -105,6 +105,15 @@ def _problem(layers: Layers, report: Mapping[str, str], *, root: bool) -> str | 
 
 def _attempt(name: str, layers: Layers) -> str:
     """`on`, or why the layer does not work."""
+    try:
+        return _tried(name, layers)
+    except OSError as error:
+        # Such as in a container whose root may not give folders to others.
+        return str(error)
+
+
+def _tried(name: str, layers: Layers) -> str:
+    """As `_attempt`. Raises OSError."""
     with tempfile.TemporaryDirectory(prefix="gpt-oss-probe-") as folder:
         os.chmod(folder, 0o711)
         user = FIRST_USER if layers.user else None
@@ -115,26 +124,24 @@ def _attempt(name: str, layers: Layers) -> str:
 
 
 def _result(command: list[str]) -> str:
-    try:
-        # The guard ends the program when its standard input ends.
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env={},
-        ) as guard:
-            assert guard.stdin is not None
-            assert guard.stderr is not None
-            try:
-                status = guard.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                return f"an attempt took longer than {SECONDS:g} s"
-            finally:
-                guard.stdin.close()
-            lines = guard.stderr.read(4096).decode(errors="backslashreplace").strip().splitlines()
-    except OSError as error:
-        return str(error)
+    """As `_attempt`, from the guard's command. Raises OSError."""
+    # The guard ends the program when its standard input ends.
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={},
+    ) as guard:
+        assert guard.stdin is not None
+        assert guard.stderr is not None
+        try:
+            status = guard.wait(SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"an attempt took longer than {SECONDS:g} s"
+        finally:
+            guard.stdin.close()
+        lines = guard.stderr.read(4096).decode(errors="backslashreplace").strip().splitlines()
     if status == 0:
         return ON
     return lines[-1] if lines else f"an attempt ended with status {status}"

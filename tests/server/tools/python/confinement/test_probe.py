@@ -1,5 +1,7 @@
 """Which layers are used, and why they would be too few."""
 
+import errno
+import os
 import platform
 import shutil
 import sys
@@ -79,8 +81,33 @@ def test_a_layer_that_does_nothing_is_off(name: str, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-def test_an_attempt_that_cannot_start_or_end_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "No such file" in module._result(["/missing"])
+def test_an_attempt_that_cannot_start_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "guarded", lambda process, layers, descriptors: ["/missing"])
+    assert "No such file" in module._attempt("seccomp", Layers())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL])
+def test_folders_that_cannot_be_given_to_users_are_a_problem(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose root has not all rights, or not all users."""
+
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "chown", refused)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = probe()
+    assert found.problem is not None
+    assert os.strerror(number) in found.report["user"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_an_attempt_that_fails_or_does_not_end_is_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert module._result(["/bin/sh", "-c", "exit 3"]) == "an attempt ended with status 3"
     monkeypatch.setattr(module, "SECONDS", 0.01)
     assert module._result(["/bin/cat"]) == "an attempt took longer than 0.01 s"
