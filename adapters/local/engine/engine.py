@@ -189,7 +189,7 @@ class Engine:
         """Compute a batch. A failure ends its requests, and is raised if no step can succeed."""
         processor = self._manager.batch_processor
         self._reported = False
-        self._cancel_released(processor.inputs_and_outputs.requests_in_batch)
+        self._begin(processor.inputs_and_outputs.requests_in_batch)
         try:
             with self._step_threads():
                 processor._generation_step(self._manager.model)
@@ -206,15 +206,18 @@ class Engine:
         for key in ended:
             self.fail(key, _error_of_step(failure))
 
-    def _cancel_released(self, batch: list[Any]) -> None:
-        """Cancel requests of the batch that nobody waits for.
+    def _begin(self, batch: list[Any]) -> None:
+        """Note that the requests of the batch have begun. Cancel those that nobody waits for.
 
         The manager empties its queue of requests, then that of cancellations. A cancellation of a
         request that comes between the two precedes its request, and has no effect.
         """
         for one in batch:
-            if one.state.request_id not in self._rows:
+            row = self._rows.get(one.state.request_id)
+            if row is None:
                 self._manager.cancel_request(one.state.request_id)
+            else:
+                row.has_begun = True
 
     def _probe(self, failure: Exception) -> None:
         """Run a step of one token. Raises `failure` if it fails too: no request can succeed."""
@@ -241,7 +244,7 @@ class Engine:
     def _set_cached_tokens(self, key: str, tokens: int) -> None:
         row = self._rows.get(key)
         # A request that lost its pages finds its own tokens in the cache when it comes back.
-        if row is not None and not row.has_sampled:
+        if row is not None and not row.has_begun:
             row.cached_tokens = tokens
 
     def _cache_salt(self, key: str) -> str | None:

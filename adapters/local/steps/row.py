@@ -89,7 +89,8 @@ class Row:
     """A request in the engine.
 
     The engine's thread changes it. The event loop uses `inbox` and `request`, and reads
-    `cached_tokens` and `ended`, which are set before the items that it takes.
+    `cached_tokens` and `ended`, which are set before the items that it takes. has_begun: whether a
+    part of the request was in a step.
     """
 
     def __init__(self, key: str, request: GenerationRequest, mask: TokenMask | None) -> None:
@@ -98,6 +99,7 @@ class Row:
         self.mask = mask
         self.inbox = Inbox[Sampled]()
         self.cached_tokens = 0
+        self.has_begun = False
         self.ended = False
         prompt = request.prompt_token_ids
         self._base = PhaseState(request.sampling, prompt)
@@ -110,11 +112,6 @@ class Row:
     def uniform(self, attempt: int) -> float:
         """The random number in [0, 1) for the next token. attempt: the number of earlier draws."""
         return uniform(self._seed, self._sampled, attempt)
-
-    @property
-    def has_sampled(self) -> bool:
-        """Whether any token was chosen."""
-        return self._sampled > 0
 
     def accept(self, token_id: int) -> FinishReason | None:
         """Add the next token. Returns the finish reason if it is the last one."""

@@ -572,6 +572,18 @@ async def test_pages_that_a_request_lost_are_not_counted_as_cached(
             assert chunks[0].cached_tokens in (0, 32)
 
 
+async def test_a_prompt_that_lost_its_pages_halfway_is_not_counted_as_cached(
+    opened: Opener,
+) -> None:
+    """An answer that grows takes them, while each step computes one token of the prompt."""
+    async with opened(cache_tokens="128", batch_tokens="2") as backend:
+        growing = backend.generate(ask(prompt(20), 70))
+        await anext(growing)
+        chunks = await run(backend, ask(prompt(60, seed=1), 5))
+        assert chunks[0].cached_tokens == 0
+        await growing.aclose()
+
+
 async def test_a_backend_that_is_stopped_while_it_starts_keeps_no_engine(
     small_config: BackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
