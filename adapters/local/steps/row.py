@@ -33,14 +33,27 @@ class Sampled:
 
 
 class Counts:
-    """How often each token was sampled, as arrays that grow. Prompt tokens start with 0."""
+    """How often each token was sampled, as arrays that grow. Prompt tokens start with 0.
+
+    The prompt is read when the first token is chosen, on the engine's thread: a long one would stop
+    the event loop, which creates the counts of all choices.
+    """
 
     def __init__(self, prompt: Iterable[int] = ()) -> None:
-        self._places = {token_id: place for place, token_id in enumerate(dict.fromkeys(prompt))}
-        self._ids: NDArray[np.int64] = np.fromiter(self._places, np.int64, len(self._places))
-        self._counts: NDArray[np.float32] = np.zeros(len(self._places), np.float32)
+        self._prompt: Iterable[int] | None = prompt
+        self._places: dict[int, int] = {}
+        self._ids: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._counts: NDArray[np.float32] = np.zeros(0, np.float32)
+
+    def _read_prompt(self) -> None:
+        if self._prompt is not None:
+            prompt, self._prompt = dict.fromkeys(self._prompt), None
+            self._places = {token_id: place for place, token_id in enumerate(prompt)}
+            self._ids = np.fromiter(prompt, np.int64, len(prompt))
+            self._counts = np.zeros(len(prompt), np.float32)
 
     def add(self, token_id: int) -> None:
+        self._read_prompt()
         place = self._places.setdefault(token_id, len(self._places))
         if place == len(self._ids):
             self._ids = np.concatenate([self._ids, np.zeros(place + 16, np.int64)])
@@ -49,6 +62,7 @@ class Counts:
         self._counts[place] += 1
 
     def tally(self, device: torch.device) -> Tally:
+        self._read_prompt()
         size = len(self._places)
         return Tally(
             torch.from_numpy(self._ids[:size]).to(device),

@@ -67,6 +67,12 @@ def test_counts_grow_with_the_tokens() -> None:
     assert tally.counts.tolist() == [1.0] * 100
 
 
+def test_the_event_loop_which_creates_a_row_does_not_read_the_prompt() -> None:
+    prompt = iter((1, 2))
+    Counts(prompt)
+    assert [*prompt] == [1, 2]
+
+
 def test_there_are_no_counts_without_penalties() -> None:
     assert make_row().phase_state.counts is None
 
