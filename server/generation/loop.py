@@ -6,6 +6,7 @@ cache applies. Where a limit refuses a call, the model gets a result that says s
 is held to the final channel by its prompt, which ends with the header of a final message.
 """
 
+import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -40,6 +41,8 @@ from server.generation.turn_events import (
 from server.ids import new_id
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
 
+logger = logging.getLogger(__name__)
+
 
 class Loop:
     """Makes the events of one answer between `Outbound.start` and its last events.
@@ -67,6 +70,7 @@ class Loop:
         self._meter = meter
         self._counts = meter.counts
         self._recorder = spec.recorder
+        self._request_id = spec.request_id
         self._earlier: list[TurnFinished] = []
         self._forced = False
 
@@ -80,16 +84,17 @@ class Loop:
             for each in approved:
                 if not await self._continue_after(each, emit):
                     return
-            self._meter.queued()
             # A call that ran is not lost to a request that comes later.
-            async with self._ticket.slot(returning=bool(approved)):
-                call = await self._sample(emit)
-            while call is not None:
-                if not await self._continue_after(call, emit):
-                    return
+            returning = bool(approved)
+            while True:
                 self._meter.queued()
-                async with self._ticket.slot(returning=True):
-                    call = await self._sample(emit)
+                async with self._ticket.slot(returning=returning):
+                    ending = await self._sample(emit)
+                # Without the slot and the engine: to store the end may take long.
+                call = await self._end_turn(ending, emit)
+                if call is None or not await self._continue_after(call, emit):
+                    return
+                returning = True
         finally:
             if self._summaries is not None:
                 self._summaries.close()
@@ -102,17 +107,18 @@ class Loop:
             self._turn = turn
         return turn is not None
 
-    async def _sample(self, emit: Emit) -> ToolCall | None:
+    async def _sample(self, emit: Emit) -> list[TurnEvent]:
         """All samplings of the turn, each after the one before is closed.
 
-        Returns the hosted call that the turn ends in; None if the answer is complete.
+        Returns the turn's last events, which are not emitted yet.
         """
         # One coroutine for all samplings: each one that waits costs time at every token.
         turn, recorder, meter = self._turn, self._recorder, self._meter
         meter.turn_started()
         awaits_token = meter.awaits_token
+        ending: list[TurnEvent] = []
         try:
-            while not turn.ended:
+            while not ending:
                 if recorder is not None:
                     recorder.begin(turn.request)
                 async with aclosing(turn.chunks()) as chunks:
@@ -130,27 +136,43 @@ class Loop:
                         elif events := self._wire_events(read):
                             await emit(events)
                         if turn.ended:
-                            return await self._end_turn(emit)
+                            ending = turn.finish()
+                            # Before the client reads the end: it may ask for the counts at once.
+                            meter.turn_ended(turn.usage, turn.repairs)
+                            break
                         if turn.resumes:
                             break
                     else:
                         raise BackendFailed("the engine ended without a finish reason")
-        except BackendError as error:
-            raise turn.api_error(error) from error
+        except Exception as error:
+            self._raise_or_log(error, is_late=bool(ending))
         finally:
             meter.turn_left(turn.usage, turn.repairs)
-        return None
+        return ending
 
-    async def _end_turn(self, emit: Emit) -> ToolCall | None:
+    def _raise_or_log(self, error: Exception, *, is_late: bool) -> None:
+        """Raise the client's error for one of the engine, and any other as it is.
+
+        is_late: whether the turn is complete. The error is only logged then, without the words of a
+        BackendError, which may quote the prompt.
+        """
+        if is_late:
+            bug = None if isinstance(error, BackendError) else error
+            message = "request %s: the engine failed after a turn: %s"
+            logger.error(message, self._request_id, type(error).__name__, exc_info=bug)
+        elif isinstance(error, BackendError):
+            raise self._turn.api_error(error) from error
+        else:
+            raise error
+
+    async def _end_turn(self, ending: list[TurnEvent], emit: Emit) -> ToolCall | None:
         """Emit the turn's last events.
 
-        Returns the hosted call that the turn ends in, unless a turn that was held to the final
-        channel made it.
+        Returns the hosted call that the turn ends in; None if the answer is complete. It is
+        complete, too, where a turn that was held to the final channel made a call.
         """
-        *closing, finished = self._turn.finish()
+        *closing, finished = ending
         assert isinstance(finished, TurnFinished)
-        # Before the client reads the end: it may ask for the counts at once.
-        self._meter.turn_ended(finished.usage, self._turn.repairs)
         call = None if self._forced else self._hosted_call(finished)
         events: list[WireEvent] = []
         if self._summaries is not None:
@@ -267,7 +289,7 @@ class Loop:
         if self._summaries is not None:
             finished = replace(finished, summaries=self._summaries.totals)
         await emit([*events, *self._push(finished), *self._last_events()])
-        # The answer is complete: later errors of the engine do not matter.
+        # The answer is complete: later errors do not matter.
         self.finished = True
         self._meter.ended(finished.reason)
 

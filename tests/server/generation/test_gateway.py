@@ -499,20 +499,50 @@ class Lingering:
             await asyncio.Event().wait()
 
 
+class StuckAtTheEnd(Kept):
+    """A journal that shows the last event, but has not stored it before `free` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_stuck = asyncio.Event()
+        self.free = asyncio.Event()
+
+    async def write(self, events: Sequence[WireEvent], show: Show) -> None:
+        await super().write(events, show)
+        if events[-1]["type"] == "finished":
+            self.is_stuck.set()
+            await self.free.wait()
+
+
 async def test_leaving_after_the_last_event_does_not_cancel_the_answer(
     start_engine: StartEngine,
 ) -> None:
-    engine = Lingering(await start_engine(ANSWER))
-    gate = gateway(engine)
-    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
+    journal = StuckAtTheEnd()
+    gate = gateway(await start_engine(ANSWER))
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r", journal=journal))
     async with aclosing(run.follow()) as events:
         async for batch in events:
             if batch[-1]["type"] == "finished":
-                await engine.lingers.wait()
                 break
+    journal.free.set()
     await settled(run)
     assert kinds(run)[-1] == "finished"
     assert gate.admission.admitted == 0
+
+
+async def test_an_answer_whose_end_is_being_stored_has_left_the_engine(
+    start_engine: StartEngine,
+) -> None:
+    journal = StuckAtTheEnd()
+    engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
+    gate = gateway(engine, running=1)
+    stopped = replace(PLAN, stop=("two",))
+    run = await gate.start(AnswerSpec(stopped, Told(), "r", journal=journal, background=True))
+    await journal.is_stuck.wait()
+    assert (engine.open, gate.admission.running) == (0, 0)
+    journal.free.set()
+    await settled(run)
+    assert kinds(run)[-1] == "finished"
 
 
 async def test_an_error_after_the_last_event_is_logged_alone(
