@@ -206,7 +206,13 @@ class _RunningCall:
             ended: Exception = RuntimeError("the tool ended without a result")
         except Exception as error:
             ended = error
-        await self.events.put(ended)
+        except asyncio.CancelledError:
+            if self._task.cancelling():
+                raise
+            # Not of this task: of something else that the tool awaited.
+            ended = RuntimeError("what the tool awaited was cancelled")
+        if not self._task.cancelling():
+            await self.events.put(ended)
 
     def cancel(self) -> None:
         """Close the tool's generator soon. Safe to call twice.

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import pytest
 
@@ -9,7 +10,7 @@ from harmony.messages import Channel
 from server.generation.answer_spec import AnswerSpec
 from server.generation.hosted_calls import HostedCalls, ToolLimits, call_timeout
 from server.generation.metering import CallMeasured, Observer
-from server.tools.base import ToolCall, ToolEvent, ToolResult
+from server.tools.base import ToolCall, ToolEvent, ToolProgress, ToolResult
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
 
@@ -67,6 +68,39 @@ async def test_a_call_that_fails_at_its_time_limit_is_counted_as_one_that_took_t
 )
 async def test_a_call_that_is_stopped_took_too_long(limits: ToolLimits) -> None:
     assert await outcome(Session(), "wait", limits) == "timeout"
+
+
+async def test_a_call_that_awaits_what_was_cancelled_has_failed() -> None:
+    class Awaiting(Session):
+        async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
+            work = asyncio.get_running_loop().create_future()
+            work.cancel()
+            yield await work
+
+    assert await outcome(Awaiting(), "", ToolLimits(answer=5)) == "failed"
+
+
+async def test_a_stopped_call_that_raises_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    class Eager(Session):
+        async def run(self, call: ToolCall) -> AsyncGenerator[ToolEvent, None]:
+            try:
+                while True:
+                    self.running.set()
+                    yield ToolProgress()
+            finally:
+                raise ValueError
+
+    session = Eager()
+    spec = AnswerSpec(plan(), Recorder(), "r", sessions=[session])
+    calls = HostedCalls(spec, ToolLimits(), Observer())
+    async with aclosing(calls.run(ToolCall("ci_1", "python", Channel.ANALYSIS, ""))) as events:
+        await anext(events)
+        # Once more, the event after this one waits to be read.
+        session.running.clear()
+        await session.running.wait()
+        await asyncio.sleep(0)
+    await calls.close()
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize(("tool", "seconds"), [("mcp.a", 9.0), ("mcp.b", 5.0), ("browser", 60.0)])
