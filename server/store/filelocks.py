@@ -61,8 +61,10 @@ class FileLocks:
             path = self._folder / gateway
 
             def remove(lock: int) -> None:
-                path.unlink()
-                os.close(lock)
+                try:
+                    path.unlink()
+                finally:
+                    os.close(lock)
 
             self._try(gateway, remove)
 

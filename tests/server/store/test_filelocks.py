@@ -98,6 +98,22 @@ async def test_a_file_that_another_removes_before_it_is_locked_is_made_again(
     await one.stop()
 
 
+async def test_a_file_that_cannot_be_removed_is_not_kept_locked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError
+
+    locks = FileLocks(folder, "one")
+    await locks.start()
+    (folder / "other").touch()
+    with monkeypatch.context() as patches:
+        patches.setattr(Path, "unlink", refuse)
+        locks.forget("other")
+    assert await locks.ended() == {"other"}
+    await locks.stop()
+
+
 async def test_a_removed_file_is_no_evidence(folder: Path) -> None:
     one, two = FileLocks(folder, "one"), FileLocks(folder, "two")
     await one.start()
