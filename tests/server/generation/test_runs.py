@@ -457,6 +457,42 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
     assert run.events == []
 
 
+async def test_a_run_keeps_what_a_reader_needs_again(source: Source) -> None:
+    run = Run(source)
+    with (
+        run.read(lambda: None) as needing,
+        run.read(lambda: None, discard_taken=True) as forgetting,
+    ):
+        source.say(0)
+        await settle()
+        assert needing.take() == forgetting.take() == events(0)
+        assert run.events == events(0)
+
+
+async def test_a_reader_that_skips_the_rest_keeps_nothing_of_it(source: Source) -> None:
+    run = Run(source)
+    with run.read(lambda: None, discard_taken=True) as reader:
+        source.say(0)
+        await settle()
+        reader.skip()
+        assert (reader.waiting, [*reader.take()], run.events) == (0, [], [])
+
+
+async def test_a_reader_that_skips_the_rest_leaves_it_to_those_who_may_join(
+    source: Source, journal: SlowJournal
+) -> None:
+    run = Run(source, journal=journal)
+    with run.read(lambda: None, discard_taken=True) as reader:
+        source.say(0)
+        await settle()
+        reader.skip()
+        assert run.events == events(0)
+        source.end()
+        await run.wait()
+        await settle()
+        assert run.events == []
+
+
 @pytest.mark.parametrize("ended", [False, True])
 async def test_a_run_that_failed_has_no_reference_to_its_producer(ended: bool) -> None:
     """Without a garbage collection, as long as the run is journaled and when it is not."""
