@@ -5,7 +5,7 @@ import os
 import secrets
 from asyncio.subprocess import Process as Guard
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -26,6 +26,7 @@ from server.tools.python.sandbox import (
     OutputImage,
     OutputText,
     SandboxUnavailable,
+    unavailable_on_oserror,
 )
 
 READY_SECONDS = 60.0
@@ -86,7 +87,8 @@ class LiveProcess:
 
     @classmethod
     async def _spawn(cls, process: Process, layers: Layers) -> "LiveProcess":
-        descriptors, ends = _Descriptors.make()
+        with unavailable_on_oserror():
+            descriptors, ends = _Descriptors.make()
         try:
             guard = await _start_guard(process, layers, ends)
         except BaseException as error:
@@ -344,7 +346,7 @@ class _Descriptors:
     @classmethod
     def make(cls) -> tuple["_Descriptors", "_Ends"]:
         """Make the pipes. Returns the server's ends and the guard's."""
-        request, lifeline, events, stdout, stderr = (os.pipe() for _ in range(5))
+        request, lifeline, events, stdout, stderr = _pipes(5)
         ours = {"events": events[0], "stdout": stdout[0], "stderr": stderr[0]}
         for descriptor in (request[1], *ours.values()):
             os.set_blocking(descriptor, False)
@@ -408,6 +410,18 @@ class _Ends(NamedTuple):
     def close(self) -> None:
         for descriptor in self:
             os.close(descriptor)
+
+
+def _pipes(number: int) -> list[tuple[int, int]]:
+    """So many pipes, or none. Raises OSError."""
+    with ExitStack() as opened:
+        pipes = []
+        for _ in range(number):
+            pipes.append(os.pipe())
+            for descriptor in pipes[-1]:
+                opened.callback(os.close, descriptor)
+        opened.pop_all()
+        return pipes
 
 
 async def _start_guard(process: Process, layers: Layers, ends: _Ends) -> Guard:

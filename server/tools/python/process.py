@@ -33,6 +33,7 @@ from server.tools.python.sandbox import (
     SandboxFile,
     SandboxLimits,
     SandboxUnavailable,
+    unavailable_on_oserror,
 )
 from server.tools.python.session import Session
 from server.tools.python.session_folders import SessionFolders
@@ -158,7 +159,9 @@ class ProcessSandbox:
         self._check_id(session)
         if session not in self._sessions:
             # Not on a thread: two calls at once would make two folders.
-            self._add(session, self._find(session, limits) or self._make(session, limits))
+            with unavailable_on_oserror():
+                found = self._find(session, limits) or self._make(session, limits)
+            self._add(session, found)
 
     async def resume(self, session: str, limits: SandboxLimits) -> None:
         """Find the session's folder, which an earlier process may have made. Idempotent."""
@@ -216,9 +219,10 @@ class ProcessSandbox:
         with ExitStack() as opened:
             async with record.moving:
                 uploaded = record.uploaded
-                upload, left = await completed(
-                    asyncio.to_thread(session_transfers.begin_upload, record, path, opened)
-                )
+                with unavailable_on_oserror():
+                    upload, left = await completed(
+                        asyncio.to_thread(session_transfers.begin_upload, record, path, opened)
+                    )
                 record.uploads += 1
             try:
                 return await session_transfers.receive(record, upload, content, uploaded + left)
@@ -273,9 +277,10 @@ class ProcessSandbox:
                 # Not before `moving`: others could not start while this one waits for that.
                 await turn.enter_async_context(self._starting)
                 self._check_open(record)
-                # The thread would go on after a cancellation, while the folder is deleted.
-                folders = await completed(asyncio.to_thread(_empty_folders, record))
-                process = await asyncio.to_thread(self._describe, record, folders)
+                with unavailable_on_oserror():
+                    # The thread would go on after a cancellation, while the folder is deleted.
+                    folders = await completed(asyncio.to_thread(_empty_folders, record))
+                    process = await asyncio.to_thread(self._describe, record, folders)
                 live = record.live = await LiveProcess.spawn(process, self._layers)
             try:
                 await live.ready()

@@ -5,7 +5,8 @@ process dies, or a cell is killed. Its folder is `/mnt/data`.
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -34,6 +35,15 @@ class NoSuchFile(SandboxError):
 
 class FileTooLarge(SandboxError):
     """A file, or all files of the session together, exceed a limit."""
+
+
+@contextmanager
+def unavailable_on_oserror() -> Iterator[None]:
+    """Raises SandboxUnavailable for an OSError, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        raise SandboxUnavailable(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,7 @@ class PythonSandbox(Protocol):
     async def create(self, session: str, limits: SandboxLimits) -> None:
         """Make the session's folder. Its process starts with the first cell. Idempotent.
 
-        Raises ValueError for what is no session id.
+        Raises SandboxUnavailable, and ValueError for what is no session id.
         """
         ...
 
@@ -150,7 +160,8 @@ class PythonSandbox(Protocol):
     async def write(self, session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
         """Write a file; what was there is replaced once all is written.
 
-        Raises NoSuchSession, FileTooLarge, and NoSuchFile for a path outside of the folder.
+        Raises NoSuchSession, FileTooLarge, SandboxUnavailable, and NoSuchFile for a path outside
+        of the folder.
         """
         ...
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from server.threads import completed
 from server.tools.python import session_files
-from server.tools.python.sandbox import FileTooLarge, SandboxFile
+from server.tools.python.sandbox import FileTooLarge, SandboxFile, unavailable_on_oserror
 from server.tools.python.session import Session
 
 
@@ -33,7 +33,8 @@ def begin_upload(record: Session, path: str, opened: ExitStack) -> tuple[session
 async def receive(
     record: Session, upload: session_files.Upload, content: AsyncIterator[bytes], most: int
 ) -> SandboxFile:
-    """Write an upload. Raises FileTooLarge once the session's uploads have more than `most` bytes.
+    """Write an upload. Raises FileTooLarge once the session's uploads have more than `most` bytes,
+    and SandboxUnavailable where the disk is full.
 
     Those that are received at once share what the limit leaves, and a failed one gives back its
     part.
@@ -45,7 +46,8 @@ async def receive(
             record.uploaded += len(chunk)
             if record.uploaded > most:
                 raise FileTooLarge(upload.path)
-            await completed(asyncio.to_thread(upload.write, chunk))
+            with unavailable_on_oserror():
+                await completed(asyncio.to_thread(upload.write, chunk))
         return await completed(asyncio.to_thread(upload.finish))
     except BaseException:
         record.uploaded -= size
