@@ -58,7 +58,7 @@ def _plan(body: Any) -> TurnPlan:
 def _token_ids(text: str) -> list[int]:
     try:
         ids = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         ids = None
     if isinstance(ids, list) and all(type(token) is int for token in ids):
         return ids

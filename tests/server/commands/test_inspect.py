@@ -92,6 +92,11 @@ def test_json_that_is_no_list_of_ids_is_harmony_text(body: str) -> None:
     assert message["content"] == body
 
 
+def test_brackets_that_nest_too_deep_for_json_are_harmony_text() -> None:
+    (message,) = json.loads(parse_file("[" * 100_000))
+    assert message["content"] == "[" * 100_000
+
+
 def test_text_without_a_header_is_a_message_too() -> None:
     (message,) = json.loads(parse_file('{"a": 1}'))
     assert message["content"] == '{"a": 1}'
