@@ -17,13 +17,15 @@ from openai import APIConnectionError, APITimeoutError, AuthenticationError, Ope
 from rich.console import Console
 from rich.style import Style
 
-from server.commands.listening import DEFAULT_URL
+from server.commands.listening import DEFAULT_URL, check_base_url
 
 HELP = "Type a message; /new starts over, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
 DIM = Style(dim=True)
 CALL = Style(color="cyan")
 FAILED = Style(color="red")
 
+# The SDK has its errors of reading from httpx or httpx2, depending on its version.
+_BROKEN_OFF = frozenset({"ReadError", "RemoteProtocolError"})
 # Terminals obey these characters: text of the model could set the title or clear the screen.
 _CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -78,11 +80,15 @@ class Answer:
 
 
 class Chat:
-    """A conversation with a server, shown on `console`. ask: reads a line from the user."""
+    """A conversation with a server, shown on `console`. ask: reads a line from the user.
+
+    Raises CommandFailed for a base URL that is none, ValueError for tools that are none.
+    """
 
     def __init__(
         self, options: ChatOptions, console: Console, ask: Callable[[str], str] = input
     ) -> None:
+        check_base_url(options.base_url)
         self._options = options
         self._console = console
         self._ask = ask
@@ -216,6 +222,8 @@ def explained(error: Exception, base_url: str) -> str:
             return f"{base_url} refuses the API key: give one with --api-key"
         case APITimeoutError():
             return f"{base_url} does not answer in time"
+        case APIConnectionError() if type(error.__cause__).__name__ in _BROKEN_OFF:
+            return f"the connection to {base_url} broke off"
         case APIConnectionError():
             return (
                 f"nothing answers at {base_url}: start `gpt-oss-server serve`, or name another "

@@ -18,6 +18,19 @@ class CannotListen(CommandFailed):
         super().__init__(f"cannot listen on {host}:{port}: {reason}")
 
 
+def check_base_url(base_url: str) -> None:
+    """Raises CommandFailed unless this can be the address of an API."""
+    import httpx  # here, because most commands need none of it
+
+    try:
+        parsed = httpx.URL(base_url)
+        named = parsed.scheme in ("http", "https") and bool(parsed.host)
+    except (httpx.InvalidURL, UnicodeError) as error:  # the latter for a host that is no name
+        raise CommandFailed(f"--base-url: {error}") from error
+    if not named:
+        raise CommandFailed("--base-url: expected the address of an API, http://HOST:PORT/v1")
+
+
 def bind(host: str, port: int) -> socket.socket:
     """A socket that is bound, and does not listen yet. port: 0 takes a free one.
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import httpx
 
 from server.commands.failure import CommandFailed
-from server.commands.listening import DEFAULT_URL, bind, listen, reachable_by_others
+from server.commands.listening import (
+    DEFAULT_URL,
+    bind,
+    check_base_url,
+    listen,
+    reachable_by_others,
+)
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
 from server.web.site import create_site
@@ -52,12 +58,8 @@ def show_playground(options: PlaygroundOptions) -> None:
 
 
 def _check_base_url(base_url: str) -> None:
-    try:
-        parsed = httpx.URL(base_url)
-    except httpx.InvalidURL as error:
-        raise CommandFailed(f"--base-url: {error}") from error
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CommandFailed("--base-url: expected the address of an API, http://HOST:PORT/v1")
+    check_base_url(base_url)
+    parsed = httpx.URL(base_url)
     if parsed.userinfo or parsed.query or parsed.fragment:
         raise CommandFailed(
             "--base-url: expected no user name, query or fragment; keys go in the page"

@@ -341,6 +341,14 @@ def test_a_chat_with_a_server_that_is_not_there_is_one_line(
     )
 
 
+@pytest.mark.parametrize("url", ["", "localhost:8000/v1", "http://a:x/v1", "http://xn--/v1"])
+def test_a_chat_with_an_address_that_is_none_names_the_option(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    assert main(["chat", "--base-url", url]) == 1
+    assert capsys.readouterr().err.startswith("gpt-oss-server chat: --base-url: ")
+
+
 def test_an_error_of_a_chats_server_has_no_control_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
