@@ -66,7 +66,9 @@ class WindowPages(SharedPages):
     layer_type = SLIDING_ATTENTION
 
     def __init__(self, config: Any, **kwargs: Any) -> None:
+        # transformers reads `sliding_window` where no layer attends to all keys.
         self.window: int = config.sliding_window
+        self.sliding_window = self.window
         super().__init__(config=config, **kwargs)
 
     def get_seqlen_k(self, past_length: int, query_length: int) -> int:

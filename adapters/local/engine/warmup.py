@@ -71,7 +71,7 @@ def run_step(processor: Any, model: Any, set_rows: SetRows, *, rows: int, tokens
 
 def _past(cache: Any) -> int:
     """The number of tokens that each row has in the cache, so that a step reads some."""
-    return int(cache.cache_allocators["full_attention"].tokens_per_page)
+    return int(next(iter(cache.cache_allocators.values())).tokens_per_page)
 
 
 @contextmanager

@@ -1,17 +1,21 @@
+import dataclasses
+import json
 import random
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from transformers import GptOssConfig
+from transformers import AutoModelForCausalLM, GptOssConfig
 from transformers.generation.continuous_batching import cache as paged
 from transformers.generation.continuous_batching.cache_allocators import (
     FullAttentionCacheAllocator,
 )
 from transformers.generation.continuous_batching.input_outputs import ContinuousBatchingIOs
 
-from adapters.base import BackendConfig, GenerationRequest
+from adapters.base import BackendConfig, GenerationRequest, SamplingParams
 from adapters.local.engine.cache import (
     SharedPages,
     WindowPages,
@@ -111,3 +115,20 @@ async def test_steps_are_computed_where_their_inputs_are_written(
         assert processor.inputs_and_outputs.compute_stream is None
         assert processor.offloading_manager._compute_stream is None
         assert await sample(backend, GenerationRequest("r", (1, 2, 3), 2, frozenset()))
+
+
+async def test_a_model_without_layers_that_attend_to_all_keys_is_served(
+    small_config: BackendConfig, make_tiny: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    """As one with a single layer. Its answer leaves the window of 8 tokens."""
+    config = make_tiny(tmp_path) / "config.json"
+    kinds = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 8}
+    config.write_text(json.dumps({**json.loads(config.read_text()), **kinds}))
+    model: Any = AutoModelForCausalLM.from_pretrained(
+        str(tmp_path), dtype=torch.float32, attn_implementation="eager"
+    )
+    prompt = tuple(range(5, 45))
+    expected = model.generate(torch.tensor([prompt]), max_new_tokens=12, do_sample=False)
+    request = GenerationRequest("r", prompt, 12, frozenset(), SamplingParams(temperature=0))
+    async with started(dataclasses.replace(small_config, model=str(tmp_path))) as backend:
+        assert await sample(backend, request) == expected[0, len(prompt) :].tolist()
