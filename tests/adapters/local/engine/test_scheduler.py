@@ -235,6 +235,17 @@ def test_a_request_is_overtaken_only_so_often() -> None:
     assert len(engine.ended) == 64
 
 
+def test_requests_start_again_after_one_that_was_overtaken_so_often() -> None:
+    engine = Simulated()
+    engine.add("running", 400, 100)
+    engine.step()
+    engine.add("large", 700, 1)
+    for number in range(70):
+        engine.add(str(number), 20, 1)
+    assert [*engine.run()]
+    assert len(engine.ended) == 72
+
+
 @pytest.mark.parametrize(("refused", "starts"), [(15, True), (16, False)])
 def test_a_step_looks_past_only_so_many_requests(refused: int, starts: bool) -> None:
     engine = Simulated()
