@@ -107,12 +107,7 @@ class MemoryStore:
         if stored.id not in self._runs and earlier and earlier.response == stored.response:
             return
         self._run(stored.id)
-        del self._runs[stored.id]
-        if key in self._responses:
-            self._insert(stored, measured)
-            self._ledgers[key] = ledger
-            self._sizes.add(ledger)
-            self._make_room(key)
+        # First: who sees that the response has ended may continue the conversation at once.
         if stored.conversation_id and stored.conversation_items:
             await self.conversations.add(
                 stored.owner,
@@ -120,6 +115,12 @@ class MemoryStore:
                 stored.conversation_items,
                 stored.tool_state,
             )
+        del self._runs[stored.id]
+        if key in self._responses:
+            self._insert(stored, measured)
+            self._ledgers[key] = ledger
+            self._sizes.add(ledger)
+            self._make_room(key)
         self._signals.notify(stored.id)
 
     async def get(self, owner: str, response_id: str) -> StoredResponse | None:

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -69,6 +70,28 @@ async def test_responses_that_are_being_made_may_be_more_than_the_capacity() -> 
     for name in ("one", "two", "three"):
         await store.begin(stored(name))
     assert all([await store.show("a", name) for name in ("one", "two", "three")])
+
+
+async def test_a_response_has_not_ended_before_it_is_in_its_conversation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    add = store.conversations.add
+    statuses: list[str] = []
+
+    async def noted(*added: Any) -> bool:
+        statuses.append((await store.show("a", "one") or {})["status"])
+        return await add(*added)
+
+    monkeypatch.setattr(store.conversations, "add", noted)
+    await store.conversations.create(Conversation("a", "conv", 0, "2026-01-31"), ())
+    begun = {"id": "one", "status": "in_progress", "conversation": {"id": "conv"}}
+    started = StoredResponse("a", begun, "2026-01-31", (), (LONG,), ())
+    await store.begin(started)
+    await store.end(started.ended({**begun, "status": "completed", "output": []}, {}), [])
+    conversation = await store.conversations.read("a", "conv")
+    assert conversation is not None
+    assert (statuses, conversation.items) == (["in_progress"], (LONG,))
 
 
 LONG = StoredItem({"id": "long", "type": "message", "content": "x" * 10_000})
