@@ -25,6 +25,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -119,6 +121,9 @@ class Publisher(DisplayPublisher):
 class ResultHook(DisplayHook):
     """Sends the value of a cell's last expression."""
 
+    def log_output(self, format_dict: dict[str, Any]) -> None:
+        """Keep nothing of what is sent: it would take memory as long as the session lives."""
+
     def write_output_prompt(self) -> None:
         """Write no prompt."""
 
@@ -143,6 +148,11 @@ class Shell(InteractiveShell):
         flush()
         command = self.var_expand(cmd, depth=1)  # type: ignore[no-untyped-call]
         self.user_ns["_exit_code"] = subprocess.call(command, shell=True)
+
+    @contextmanager
+    def _tee(self, channel: str) -> Iterator[None]:
+        """Do nothing: IPython would keep all that cells print as long as the session lives."""
+        yield
 
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         """Send a traceback."""

@@ -79,6 +79,17 @@ async def test_output_has_its_stream_and_stands_before_the_result(sandbox: Proce
     assert events[-2:] == [OutputText("result", "1\n"), CellEnd("completed")]
 
 
+async def test_output_takes_no_memory_of_the_session(sandbox: ProcessSandbox) -> None:
+    await cell(sandbox, "a", "import sys\nprint('out')\nprint('err', file=sys.stderr)\n1")
+    code = "kept = get_ipython().history_manager\ndict(kept.outputs), kept.output_hist_reprs"
+    assert text_of(await cell(sandbox, "a", code)) == "({}, {})\n"
+
+
+async def test_a_session_without_streams_goes_on(sandbox: ProcessSandbox) -> None:
+    await cell(sandbox, "a", "import sys\nsys.stdout = sys.stderr = None")
+    assert await cell(sandbox, "a", "3") == [OutputText("result", "3\n"), CellEnd("completed")]
+
+
 async def test_output_comes_while_the_cell_runs(sandbox: ProcessSandbox) -> None:
     code = (
         "import os, time\nprint('first')\n"
