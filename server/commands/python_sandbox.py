@@ -11,6 +11,7 @@ from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
+from server.commands.stop_signals import StopSignals
 from server.tools.python.opening import default_folder
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.service import create_service
@@ -32,31 +33,43 @@ class ServiceOptions:
 
 
 def run_service(options: ServiceOptions) -> None:
-    """Serve until interrupted.
+    """Serve until interrupted (Ctrl-C, SIGTERM or SIGHUP), then end all sessions.
 
     Raises CommandFailed where the service cannot listen, sessions cannot be confined, or anybody
-    could use them.
+    could use them, and KeyboardInterrupt for Ctrl-C.
     """
     log_to_stderr(logging.INFO)
     key = options.key or os.environ.get(KEY) or None
-    with bind(options.host, options.port) as listener:
-        if key is None and reachable_by_others(listener):
-            raise CommandFailed(f"set --key or {KEY}: other machines can reach {options.host}")
-        listen(listener)
-        asyncio.run(_serve(options, key, listener))
-
-
-async def _serve(options: ServiceOptions, key: str | None, listener: socket.socket) -> None:
-    sandbox = ProcessSandbox(options.folder or default_folder(), most=options.sessions)
+    stop = StopSignals()
+    stop.install()
     try:
-        await sandbox.start()
-        for name, state in sandbox.layers.items():
-            logger.info("%s: %s", name, state)
-        if sandbox.problem is not None:
-            raise CommandFailed(sandbox.problem)
-        service = create_service(sandbox, key)
-        await serve_site(
-            service, listener, lambda address: logger.info("Python sessions at %s", address)
-        )
-    finally:
-        await sandbox.stop()
+        with bind(options.host, options.port) as listener:
+            if key is None and reachable_by_others(listener):
+                raise CommandFailed(f"set --key or {KEY}: other machines can reach {options.host}")
+            listen(listener)
+            _run(options, key, listener)
+    except KeyboardInterrupt:
+        if not stop.came:
+            raise
+
+
+def _run(options: ServiceOptions, key: str | None, listener: socket.socket) -> None:
+    sandbox = ProcessSandbox(options.folder or default_folder(), most=options.sessions)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(_serve(sandbox, key, listener))
+        finally:
+            # In a task of its own: uvicorn raises the signal again that ended the other one.
+            runner.run(sandbox.stop())
+
+
+async def _serve(sandbox: ProcessSandbox, key: str | None, listener: socket.socket) -> None:
+    await sandbox.start()
+    for name, state in sandbox.layers.items():
+        logger.info("%s: %s", name, state)
+    if sandbox.problem is not None:
+        raise CommandFailed(sandbox.problem)
+    service = create_service(sandbox, key)
+    await serve_site(
+        service, listener, lambda address: logger.info("Python sessions at %s", address)
+    )

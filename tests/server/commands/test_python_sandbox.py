@@ -19,6 +19,7 @@ from server.tools.python.opening import default_folder, open_sandbox
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.remote import RemoteSandbox
 from server.tools.python.sandbox import CellEnd, OutputText, SandboxLimits
+from tests.server.commands.conftest import StartFork
 
 
 @pytest.fixture
@@ -60,7 +61,47 @@ async def test_sessions_run_over_http(service: tuple[subprocess.Popen[str], str]
     assert [file.path for file in await remote.files("a")] == ["x"]
     await remote.stop()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) in (0, -signal.SIGTERM)
+    assert process.wait(30) == 0
+
+
+STOPPING = """
+import asyncio
+from server.commands import python_sandbox
+from server.commands.main import main
+
+
+class Sandbox:
+    layers, problem = {}, None
+
+    def __init__(self, *_, **__): ...
+
+    async def start(self): ...
+
+    async def stop(self):
+        await asyncio.sleep(0.01)
+        print("all sessions ended", flush=True)
+
+
+async def serve_and_say(app, listener, announce, serve=python_sandbox.serve_site):
+    await serve(app, listener, lambda address: print(address, flush=True))
+
+
+python_sandbox.ProcessSandbox, python_sandbox.serve_site = Sandbox, serve_and_say
+sys.exit(main(["python-sandbox", "--port", "0"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 0), (signal.SIGHUP, 0)]
+)
+def test_an_interrupt_ends_all_sessions(
+    fork: StartFork, number: signal.Signals, status: int
+) -> None:
+    process = fork(program=STOPPING)
+    assert process.stdout.readline().startswith("http://")
+    process.send_signal(number)
+    ended, shown, _ = process.end()
+    assert (ended, shown) == (status, "all sessions ended\n")
 
 
 def test_a_key_is_needed_where_others_can_reach_it(
