@@ -237,6 +237,20 @@ async def test_who_had_a_slot_is_next_among_its_priority() -> None:
         await settle()
 
 
+async def test_who_has_a_slot_or_was_evicted_waits_no_more() -> None:
+    admission = Admission(running=1, waiting=1)
+    first, evicted = Guest(admission.enter()), Guest(admission.enter(5))
+    await settle()
+    second = Guest(admission.enter())
+    await settle()
+    assert (evicted.task.done(), admission.waiting) == (True, 1)
+    first.go.set()
+    await settle()
+    assert (second.inside, admission.waiting) == (True, 0)
+    second.go.set()
+    await asyncio.gather(*(each.task for each in (first, second, evicted)), return_exceptions=True)
+
+
 async def test_who_had_a_slot_is_not_evicted() -> None:
     admission = Admission(running=1, waiting=1)
     guests = [Guest(admission.enter()), Guest(admission.enter(5), returning=True)]
@@ -386,6 +400,19 @@ async def test_a_slot_that_is_awaited_counts_as_lent() -> None:
     borrower.closing.set()
     with pytest.raises(NoSpareSlot):
         await borrower.task
+
+
+async def test_who_awaits_a_slot_that_is_lent_does_not_run() -> None:
+    admission = Admission(running=1, waiting=0)
+    borrower = Borrower(admission)
+    await settle()
+    borrower.closing.clear()
+    guest = Guest(admission.enter())
+    await settle()
+    assert (admission.running, admission.waiting) == (0, 1)
+    borrower.closing.set()
+    guest.go.set()
+    await asyncio.gather(borrower.task, guest.task, return_exceptions=True)
 
 
 async def test_each_request_takes_one_slot() -> None:
