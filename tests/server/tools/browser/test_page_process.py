@@ -89,6 +89,18 @@ async def test_a_process_converts_one_page_after_another(processes: PageProcesse
     assert processes._idle == [process]
 
 
+async def test_closing_ends_the_processes_that_are_kept(processes: PageProcesses) -> None:
+    await processes.convert(LARGE)
+    (process,) = processes._idle
+    await processes.close()
+    assert process.returncode is not None
+
+
+async def test_a_small_page_can_be_shown_as_its_source(processes: PageProcesses) -> None:
+    page = await processes.convert(fetched("<p>a"), source=True)
+    assert page.text.endswith("<p>a")
+
+
 async def test_a_process_is_not_kept_after_a_large_page(processes: PageProcesses) -> None:
     await processes.convert(LARGE)
     (process,) = processes._idle

@@ -77,3 +77,17 @@ def test_the_text_of_a_tool_that_failed_is_its_error() -> None:
         "type": "mcp_tool_execution_error",
         "content": [{"type": "text", "text": "no"}],
     }
+
+
+def test_structured_content_that_a_text_repeats_is_left_out() -> None:
+    block = types.TextContent(type="text", text='{"sum": 5}')
+    result = types.CallToolResult(content=[block], structured_content={"sum": 5})
+
+    assert read_result(result, Redactor()).text == '{"sum": 5}'
+
+
+def test_an_output_has_no_note_for_the_model() -> None:
+    result = of_text("")
+
+    assert result.text == "[The tool returned nothing.]"
+    assert result.fields == {"output": "", "error": None}

@@ -125,6 +125,26 @@ async def test_magics_and_top_level_await_work(sandbox: ProcessSandbox) -> None:
     assert text_of(await cell(sandbox, "a", "%%bash\necho $((1 + 1))")).strip() == "2"
 
 
+async def test_programs_and_libraries_have_a_home_beside_the_files(sandbox: ProcessSandbox) -> None:
+    code = (
+        "import os, sys, tempfile\nfrom pathlib import Path\n"
+        "found = !command -v python\n"
+        "folder = tempfile.gettempdir()\n"
+        "caches = [os.environ[name] for name in ('IPYTHONDIR', 'MPLCONFIGDIR')]\n"
+        "assert Path.home() == Path(folder)\n"
+        "assert all(Path(each).is_relative_to(folder) for each in caches)\n"
+        "assert found == [sys.prefix + '/bin/python']\n"
+        "assert os.listdir('/mnt/data') == []"
+    )
+    assert await cell(sandbox, "a", code) == [CellEnd("completed")]
+
+
+async def test_libraries_use_the_one_core_of_a_session(sandbox: ProcessSandbox) -> None:
+    code = "import os\n{value for name, value in os.environ.items() if name.endswith('_THREADS')}"
+    assert text_of(await cell(sandbox, "a", code)) == "{'1'}\n"
+    assert text_of(await cell(sandbox, "a", "len(os.sched_getaffinity(0))")) == "1\n"
+
+
 async def test_nobody_answers_input(sandbox: ProcessSandbox) -> None:
     events = await cell(sandbox, "a", "input('name? ')")
     assert events[-1] == CellEnd("raised")
