@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ServerFailed
 from server.http.bodies.budget import Budget, Lease
-from server.http.idempotency import LARGE, OVERHEAD, Idempotency
+from server.http.idempotency import LARGE, MAX_KEY, OVERHEAD, Idempotency
 from server.http.request_state import state_of
 
 
@@ -351,6 +351,13 @@ async def test_a_key_that_is_too_long_is_refused_unread() -> None:
     scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
     await Owner(Counting().app)(scope, receive, send)
     assert sent[0]["status"] == 400
+
+
+async def test_a_key_of_the_most_characters_is_taken() -> None:
+    server = Counting()
+    answers = [await server.post("k" * MAX_KEY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert server.calls == 1
 
 
 async def test_nothing_of_an_unread_body_is_stored() -> None:

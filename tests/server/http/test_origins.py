@@ -67,6 +67,7 @@ async def test_any_page_may_where_all_are_granted() -> None:
         pytest.param(
             {"origin": "http://localhost:3000", "sec-fetch-site": "same-site"}, id="same site"
         ),
+        pytest.param({"origin": "http://localhost:8000", **CROSS}, id="its name without TLS"),
         pytest.param({"origin": "null"}, id="a page without origin"),
         pytest.param({"origin": "file://"}, id="a file"),
         pytest.param({"origin": "capacitor://localhost:8000"}, id="an app with a name of its own"),
