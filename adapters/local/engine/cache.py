@@ -66,17 +66,16 @@ class WindowPages(SharedPages):
     layer_type = SLIDING_ATTENTION
 
     def __init__(self, config: Any, **kwargs: Any) -> None:
-        # transformers reads `sliding_window` where no layer attends to all keys.
-        self.window: int = config.sliding_window
-        self.sliding_window = self.window
+        # transformers reads it, too, where no layer attends to all keys.
+        self.sliding_window: int = config.sliding_window
         super().__init__(config=config, **kwargs)
 
     def get_seqlen_k(self, past_length: int, query_length: int) -> int:
-        return query_length + min(past_length, self.window - 1)
+        return query_length + min(past_length, self.sliding_window - 1)
 
     def first_read(self, past: int) -> int:
         """The first position to read if the cache has `past` positions."""
-        return max(0, past - self.window + 1)
+        return max(0, past - self.sliding_window + 1)
 
     def get_read_indices(self, request_id: str, past_length: int, query_length: int) -> list[int]:
         first = self.first_read(past_length)

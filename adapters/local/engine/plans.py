@@ -54,7 +54,7 @@ def plans(reads: ReadIndices, shape: Shape) -> list[Plan]:
             [allocator.get_seqlen_k(past, count) for _, past, count in reads.batch],
             index,
             shape,
-            allocator.window if isinstance(allocator, WindowPages) else None,
+            allocator.sliding_window if isinstance(allocator, WindowPages) else None,
         )
         for allocator, index in zip(reads.allocators, indices, strict=True)
     ]
