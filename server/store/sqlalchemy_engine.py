@@ -171,7 +171,11 @@ def _config() -> Config:
 def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
     engine = create_async_engine(
         url,
-        connect_args={"timeout": _BUSY_SECONDS, "isolation_level": None},
+        connect_args={
+            "async_creator_fn": _connect_sqlite,
+            "timeout": _BUSY_SECONDS,
+            "isolation_level": None,
+        },
         hide_parameters=True,
         **pool,
     )
@@ -205,6 +209,21 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection:
+    """Connect in a daemon thread, as SQLAlchemy does. If this fails, return after that thread ends.
+
+    aiosqlite does not wait for it: a thread that ends after its event loop writes a traceback.
+    """
+    connection = aiosqlite.connect(database, **options)
+    thread = connection._thread
+    thread.daemon = True
+    try:
+        return await connection
+    except BaseException:
+        await asyncio.to_thread(thread.join)
+        raise
 
 
 async def _use_wal(connection: aiosqlite.Connection) -> None:

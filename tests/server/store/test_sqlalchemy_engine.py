@@ -1,7 +1,11 @@
 """What the URL of a database may say, and who obeys it."""
 
 import asyncio
+import threading
+import time
+from pathlib import Path
 
+import aiosqlite
 import asyncpg
 import pytest
 from sqlalchemy import text
@@ -242,3 +246,21 @@ def test_the_refusal_of_a_url_quotes_nothing_of_its_password() -> None:
 def test_sqlite_needs_a_file(url: str) -> None:
     with pytest.raises(ValueError, match="for a store without one say memory"):
         parse_url(url)
+
+
+async def test_no_thread_of_a_connection_that_failed_outlives_the_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would write a traceback where its event loop ended first."""
+    stop, before = aiosqlite.Connection.stop, set(threading.enumerate())
+
+    def stop_late(connection: aiosqlite.Connection) -> asyncio.Future[None] | None:
+        connection._tx.put_nowait((None, lambda: time.sleep(0.1)))
+        return stop(connection)
+
+    monkeypatch.setattr(aiosqlite.Connection, "stop", stop_late)
+    store = SqlStore(f"sqlite:///{tmp_path}")
+    with pytest.raises(StoreUnavailable):
+        await store.start()
+    started = set(threading.enumerate()) - before
+    assert not [thread for thread in started if "connection_worker" in thread.name]
