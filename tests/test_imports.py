@@ -25,6 +25,7 @@ FORBIDDEN = {
 SEAM = {
     "adapters",
     "adapters.base",
+    "adapters.container_memory",
     "adapters.errors",
     "adapters.freed_memory",
     "adapters.mask_limits",

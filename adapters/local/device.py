@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from adapters.container_memory import container_memory
 from adapters.errors import BackendFailed
 from adapters.requirements import oldest_driver
 
@@ -106,11 +107,16 @@ def describe(device: torch.device) -> str:
 
 
 def free_memory(device: torch.device) -> int | None:
-    """The bytes available for weights, None if unknown. For a CPU this is the whole memory."""
+    """The bytes available for weights, None if unknown.
+
+    For a CPU this is the whole memory of the machine, or of this container.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     if device.type == "cpu" and "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        container = container_memory()
+        return physical if container is None else min(physical, container.limit)
     return None
 
 

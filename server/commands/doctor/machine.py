@@ -7,16 +7,12 @@ import sysconfig
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from adapters.container_memory import container_memory
 from server.commands.doctor.check import DEQUANTISED, Check, Plan, Status, size
 
 _BESIDE = 4_000_000_000
 """Bytes of memory that the server and its libraries take beside the weights."""
 _LITTLE = 1_000_000_000
-_CGROUPS = (
-    ("", "memory.max", "memory.current", "inactive_file"),
-    ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-)
-"""Where a container's memory is shown: the folder, two files and a name in memory.stat."""
 
 
 def check_system() -> Check:
@@ -63,17 +59,8 @@ def available_memory(root: Path = Path("/")) -> int:
     lines = _read(root / "proc/meminfo").splitlines()
     values = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines}
     free = int(values["MemAvailable"][0]) * 1024 if "MemAvailable" in values else _physical()
-    left = (_left(root / "sys/fs/cgroup" / folder, *names) for folder, *names in _CGROUPS)
-    return min([free, *(each for each in left if each is not None)])
-
-
-def _left(folder: Path, most: str, current: str, cache: str) -> int | None:
-    """Bytes that a container's limit leaves. Cached files that nobody uses make room."""
-    limit, used = _read(folder / most).strip(), _read(folder / current).strip()
-    if not (limit.isdecimal() and used.isdecimal()):
-        return None
-    values = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
-    return int(limit) - max(0, int(used) - int(values.get(cache, 0)))
+    container = container_memory(root)
+    return free if container is None else min(free, container.limit - container.used)
 
 
 def _physical() -> int:

@@ -78,7 +78,8 @@ def check_hub(settings: Settings) -> Check:
     token = _hub_token()
     if not (token.isascii() and token.isprintable()):
         fact = "the token has control characters, or characters outside of ASCII"
-        return Check("hub", "warning" if cached else "failed", fact, "correct HF_TOKEN")
+        advice = "correct HF_TOKEN, or save another token (hf auth login)"
+        return Check("hub", "warning" if cached else "failed", fact, advice)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
         url = f"{endpoint}/api/models/{quote(model)}"

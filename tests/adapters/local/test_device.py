@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from adapters.container_memory import ContainerMemory
 from adapters.errors import BackendFailed
 from adapters.local import device as devices
 from adapters.local.device import current, describe, free_memory, has_nvidia_gpu, pick_device
@@ -158,6 +159,15 @@ def test_memory_is_what_is_free_on_a_gpu_and_what_there_is_on_a_cpu(monkeypatch:
     assert free_memory(torch.device("mps")) is None
     monkeypatch.setattr(os, "sysconf_names", {})
     assert free_memory(torch.device("cpu")) is None
+
+
+def test_the_memory_of_a_cpu_is_that_of_its_container(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(devices, "container_memory", lambda: ContainerMemory(5_000, 4_000))
+    assert free_memory(torch.device("cpu")) == 5_000
+    monkeypatch.setattr(devices, "container_memory", lambda: ContainerMemory(2**62, 0))
+    assert 1e8 < (free_memory(torch.device("cpu")) or 0) < 2**62
+    monkeypatch.setattr(devices, "container_memory", lambda: None)
+    assert 1e8 < (free_memory(torch.device("cpu")) or 0) < 2**62
 
 
 def test_a_cuda_device_is_current_while_it_is_used(monkeypatch: Patch) -> None:

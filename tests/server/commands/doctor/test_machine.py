@@ -75,24 +75,6 @@ def test_a_containers_limit_is_what_memory_there_is(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == 2000
 
 
-@pytest.mark.parametrize(
-    ("folder", "limit", "usage", "cache"),
-    [
-        ("", "memory.max", "memory.current", "inactive_file"),
-        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ],
-)
-def test_files_in_a_containers_cache_take_no_memory(
-    folder: str, limit: str, usage: str, cache: str, tmp_path: Path
-) -> None:
-    group = tmp_path / "sys/fs/cgroup" / folder
-    group.mkdir(parents=True)
-    (group / limit).write_text("16000\n")
-    (group / usage).write_text("15000\n")
-    (group / "memory.stat").write_text(f"anon 900\n{cache} 14000\nactive_file 100\n")
-    assert available_memory(tmp_path) == 15_000
-
-
 def test_without_proc_the_whole_memory_counts(tmp_path: Path) -> None:
     assert available_memory(tmp_path) == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

@@ -140,7 +140,8 @@ def test_a_token_that_no_header_may_have_is_not_shown(
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", token)
     check = check_hub(Settings(model=MODEL))
-    assert (check.status, check.advice) == ("failed", "correct HF_TOKEN")
+    assert check.status == "failed"
+    assert check.advice.startswith("correct HF_TOKEN")
     assert "ret" not in check.fact
     assert hub.asked == []
 
