@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from typing import NoReturn
 
 from server.errors import APIError, ServerFailed, Unavailable
 from server.generation.answer_spec import AnswerSpec
@@ -32,20 +33,24 @@ class Answer:
         try:
             await emit(self._outbound.start())
             await self._loop.run(emit)
-        except asyncio.CancelledError:
-            if not self._loop.finished:
-                self._meter.ended("abort")
-                await self._end_early(emit)
+        except asyncio.CancelledError as error:
+            if not _is_cancelled():
+                await self._fail(error, emit)
+            self._meter.ended("abort")
+            await self._end_early(emit)
             raise
         except Exception as error:
-            failure = to_api_error(error, self._spec.request_id)
-            if not self._loop.finished:
-                self._meter.ended("error", failure.code)
-                await emit(self._outbound.fail(failure))
-                raise failure from error
+            await self._fail(error, emit)
         finally:
             if self._spec.sessions:
                 await completed(self._calls.close())
+
+    async def _fail(self, error: BaseException, emit: Emit) -> NoReturn:
+        """Emit the last events of an answer that failed. Raises the client's error."""
+        failure = to_api_error(error, self._spec.request_id)
+        self._meter.ended("error", failure.code)
+        await emit(self._outbound.fail(failure))
+        raise failure from error
 
     async def _end_early(self, emit: Emit) -> None:
         """Emit the last events of a cancelled answer. Raises APIError if the server cancelled it.
@@ -66,12 +71,18 @@ class Answer:
         raise failure
 
 
+def _is_cancelled() -> bool:
+    """Whether this task was cancelled. Else a CancelledError is of something that it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 def stopped() -> Unavailable:
     """The error of an answer that is cancelled because the server stops."""
     return Unavailable("The server stopped before it was finished.")
 
 
-def to_api_error(error: Exception, request_id: str) -> APIError:
+def to_api_error(error: BaseException, request_id: str) -> APIError:
     """The error that the client gets. Errors of the server are logged."""
     if not isinstance(error, APIError):
         logger.error("request %s failed", request_id, exc_info=error)

@@ -6,13 +6,14 @@ cache applies. Where a limit refuses a call, the model gets a result that says s
 is held to the final channel by its prompt, which ends with the header of a final message.
 """
 
+import asyncio
 import logging
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from adapters.base import FinishReason
+from adapters.base import FinishReason, GenerationChunk
 from adapters.errors import BackendError, BackendFailed
 from harmony.grammar import (
     GrammarSpec,
@@ -43,12 +44,14 @@ from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolRes
 
 logger = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 1.0
+"""How long the end of a turn waits for the engine to close the request."""
+
 
 class Loop:
     """Makes the events of one answer between `Outbound.start` and its last events.
 
-    turn: the first one. finished: whether the last events were emitted; later errors do not matter
-    then. summaries: adds summaries of the reasoning; None for an answer without them.
+    turn: the first one. summaries: adds summaries of the reasoning; None for none.
     """
 
     def __init__(
@@ -60,7 +63,6 @@ class Loop:
         meter: Meter,
         summaries: SummaryEvents | None,
     ) -> None:
-        self.finished = False
         self._summaries = summaries
         self._turn = turn
         self._outbound = spec.outbound
@@ -121,7 +123,7 @@ class Loop:
             while not ending:
                 if recorder is not None:
                     recorder.begin(turn.request)
-                async with aclosing(turn.chunks()) as chunks:
+                async with self._closing(turn.chunks()) as chunks:
                     async for chunk in chunks:
                         self._counts.sampled += len(chunk.token_ids)
                         if awaits_token and chunk.token_ids:
@@ -149,6 +151,20 @@ class Loop:
         finally:
             meter.turn_left(turn.usage, turn.repairs)
         return ending
+
+    @asynccontextmanager
+    async def _closing(
+        self, chunks: AsyncGenerator[GenerationChunk, None]
+    ) -> AsyncIterator[AsyncGenerator[GenerationChunk, None]]:
+        """Close the generator after the block. An engine that takes longer is cut off."""
+        try:
+            yield chunks
+        finally:
+            try:
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await chunks.aclose()
+            except TimeoutError:
+                logger.warning("request %s: the engine is slow to close it", self._request_id)
 
     def _raise_or_log(self, error: Exception, *, is_late: bool) -> None:
         """Raise the client's error for one of the engine, and any other as it is.
@@ -289,8 +305,6 @@ class Loop:
         if self._summaries is not None:
             finished = replace(finished, summaries=self._summaries.totals)
         await emit([*events, *self._push(finished), *self._last_events()])
-        # The answer is complete: later errors do not matter.
-        self.finished = True
         self._meter.ended(finished.reason)
 
     def _whole_so_far(self, reason: FinishReason) -> TurnFinished:

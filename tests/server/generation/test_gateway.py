@@ -21,6 +21,7 @@ from server.errors import (
     ServerFailed,
     Unavailable,
 )
+from server.generation import loop as loop_module
 from server.generation import parallel_samples, turn
 from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
@@ -553,3 +554,32 @@ async def test_an_error_after_the_last_event_is_logged_alone(
     await settled(run)
     assert (kinds(run)[-1], run.error) == ("finished", None)
     assert len(caplog.records) == 1
+
+
+async def test_an_engine_that_is_slow_to_close_does_not_keep_an_answer_from_its_end(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(loop_module, "CLOSE_SECONDS", 0.01)
+    gate = gateway(Lingering(await start_engine(ANSWER)))
+    run = await gate.start(AnswerSpec(PLAN, Told(), "r"))
+    await settled(run)
+    assert (kinds(run)[-1], run.error) == ("finished", None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "request r: the engine is slow to close it"
+    ]
+
+
+async def test_an_engine_whose_own_work_is_cancelled_fails_the_answer(
+    start_engine: StartEngine,
+) -> None:
+    class Interrupted(Lingering):
+        async def generate(self, request: GenerationRequest) -> Any:
+            async for chunk in self._engine.generate(request):
+                yield chunk
+                raise asyncio.CancelledError
+
+    engine = await start_engine({"completion": ANSWER, "tokens_per_chunk": 4})
+    run = await gateway(Interrupted(engine)).start(AnswerSpec(PLAN, Told(), "r"))
+    await settled(run)
+    assert kinds(run)[-1] == "failed"
+    assert isinstance(run.error, ServerFailed)
