@@ -167,7 +167,8 @@ class ProcessSandbox:
         """Find the session's folder, which an earlier process may have made. Idempotent."""
         self._check_id(session)
         if session not in self._sessions:
-            found = self._find(session, limits)
+            with unavailable_on_oserror():
+                found = self._find(session, limits)
             if found is None:
                 raise NoSuchSession(session)
             self._add(session, found)
@@ -200,17 +201,19 @@ class ProcessSandbox:
         """The files of the session's folder, sorted by path."""
         record = self._get(session)
         async with record.moving:
-            return await asyncio.to_thread(session_files.list_files, record.data)
+            with unavailable_on_oserror():
+                return await asyncio.to_thread(session_files.list_files, record.data)
 
     async def read(self, session: str, path: str) -> AsyncIterator[bytes]:
         """The content of a file."""
         record = self._get(session)
         with ExitStack() as opened:
             async with record.moving:
-                file = await completed(
-                    asyncio.to_thread(session_transfers.open_file, record.data, path, opened)
-                )
-            while chunk := await completed(asyncio.to_thread(os.read, file, _CHUNK)):
+                with unavailable_on_oserror():
+                    file = await completed(
+                        asyncio.to_thread(session_transfers.open_file, record.data, path, opened)
+                    )
+            while chunk := await _next_chunk(file):
                 yield chunk
 
     async def write(self, session: str, path: str, content: AsyncIterator[bytes]) -> SandboxFile:
@@ -233,7 +236,8 @@ class ProcessSandbox:
         """Delete a file."""
         record = self._get(session)
         async with record.moving:
-            await asyncio.to_thread(session_files.delete_file, record.data, path)
+            with unavailable_on_oserror():
+                await asyncio.to_thread(session_files.delete_file, record.data, path)
 
     async def close(self, session: str) -> None:
         """Kill the session's processes and delete its folder. Idempotent."""
@@ -411,8 +415,13 @@ class ProcessSandbox:
     def _make(self, session: str, limits: SandboxLimits) -> Session:
         """The session with a new folder."""
         record = self._new(limits)
-        self._folders.give(session, record.folder)
-        record.folder_lock.close()
+        with record.folder_lock:
+            try:
+                self._folders.give(session, record.folder)
+            except OSError:
+                with suppress(OSError):
+                    session_files.remove(record.folder)
+                raise
         return record
 
     def _find(self, session: str, limits: SandboxLimits) -> Session | None:
@@ -455,6 +464,12 @@ async def _end(record: Session) -> None:
     async with record.moving:
         if record.live is not None:
             await record.live.kill("the server stops")
+
+
+async def _next_chunk(file: int) -> bytes:
+    """More of a file; empty at its end."""
+    with unavailable_on_oserror():
+        return await completed(asyncio.to_thread(os.read, file, _CHUNK))
 
 
 async def _remove(folder: Path) -> None:

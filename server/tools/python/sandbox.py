@@ -103,7 +103,10 @@ class SandboxFile:
 
 
 class PythonSandbox(Protocol):
-    """Runs cells in sessions. Session ids are chosen by the caller; they match `SESSION_ID`."""
+    """Runs cells in sessions. Session ids are chosen by the caller; they match `SESSION_ID`.
+
+    Each operation raises SandboxUnavailable where the machine fails, as on a full disk.
+    """
 
     @property
     def problem(self) -> str | None:

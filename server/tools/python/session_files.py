@@ -4,6 +4,7 @@ No symbolic link is followed: each part of a path is opened by itself. Only regu
 listed, read and replaced.
 """
 
+import errno
 import os
 import secrets
 import stat
@@ -24,6 +25,11 @@ _LAST_TIME = (1 << 63) - 1
 """Nanoseconds, in the year 2262."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OF_THE_MACHINE = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
+}
+"""Errors that say nothing about a path."""
 
 
 def list_files(folder: Path) -> list[SandboxFile]:
@@ -72,14 +78,10 @@ def _is_too_deep(path: str, status: os.stat_result) -> bool:
 
 def open_file(folder: Path, path: str) -> int:
     """A descriptor of a file, for reading. Raises NoSuchFile."""
-    with _parent(folder, path) as (parent, name):
-        try:
-            # Not blocking: a cell may have put a FIFO there.
-            opened = os.open(
-                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent
-            )
-        except OSError as error:
-            raise NoSuchFile(path) from error
+    # Not blocking: a cell may have put a FIFO there.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with _parent(folder, path) as (parent, name), _errors_of(path):
+        opened = os.open(name, flags, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
         raise NoSuchFile(path)
@@ -88,11 +90,8 @@ def open_file(folder: Path, path: str) -> int:
 
 def delete_file(folder: Path, path: str) -> None:
     """Delete a file, or a link itself. Raises NoSuchFile."""
-    with _parent(folder, path) as (parent, name):
-        try:
-            os.unlink(name, dir_fd=parent)
-        except OSError as error:
-            raise NoSuchFile(path) from error
+    with _parent(folder, path) as (parent, name), _errors_of(path):
+        os.unlink(name, dir_fd=parent)
 
 
 def shrink(folder: Path, most: int) -> int:
@@ -163,6 +162,7 @@ class Upload:
             opened.callback(os.close, self._parent)
             self._file = os.open(self._partial, _NEW, 0o600, dir_fd=self._parent)
             opened.callback(os.close, self._file)
+            opened.callback(os.unlink, self._partial, dir_fd=self._parent)
             if user is not None:
                 os.fchown(self._file, user, user)
             # From here on `close` frees them.
@@ -177,10 +177,8 @@ class Upload:
     def finish(self) -> SandboxFile:
         """Put the file in its place. Raises NoSuchFile where a folder is."""
         name = self.path.rpartition("/")[2]
-        try:
+        with _errors_of(self.path):
             os.rename(self._partial, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
-        except OSError as error:
-            raise NoSuchFile(self.path) from error
         self._partial = ""
         status = os.fstat(self._file)
         return _described(self.path, status)
@@ -272,6 +270,17 @@ class Walk:
 
 
 @contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Raises NoSuchFile for an OSError, except where the machine is the cause."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_THE_MACHINE:
+            raise
+        raise NoSuchFile(path) from error
+
+
+@contextmanager
 def _parent(
     folder: Path, path: str, *, make: bool = False, user: int | None = None
 ) -> Iterator[tuple[int, str]]:
@@ -282,18 +291,14 @@ def _parent(
     parts = path.split("/")
     if "\0" in path or len(parts) > _DEEPEST or any(part in ("", ".", "..") for part in parts):
         raise NoSuchFile(path)
-    try:
+    with _errors_of(path):
         opened = os.open(folder, _FOLDER)
-    except OSError as error:
-        raise NoSuchFile(path) from error
     try:
         for part in parts[:-1]:
-            try:
+            with _errors_of(path):
                 if make:
                     _make_folder(opened, part, user)
                 inner = os.open(part, _FOLDER, dir_fd=opened)
-            except OSError as error:
-                raise NoSuchFile(path) from error
             os.close(opened)
             opened = inner
         yield opened, parts[-1]

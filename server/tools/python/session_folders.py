@@ -70,11 +70,18 @@ class SessionFolders:
         """
         folder = self._root / secrets.token_hex(12)
         folder.mkdir(mode=0o711)
-        folder.chmod(0o711)  # also where the umask is stricter: the session's user enters it
-        lock = ExitStack()
-        lock.enter_context(_locked(folder))
-        Folders.make(folder, user)
-        return folder, lock
+        with ExitStack() as lock:
+            try:
+                folder.chmod(
+                    0o711
+                )  # also where the umask is stricter: the session's user enters it
+                lock.enter_context(_locked(folder))
+                Folders.make(folder, user)
+            except OSError:
+                with suppress(OSError):
+                    remove(folder)
+                raise
+            return folder, lock.pop_all()
 
     def has(self, session: str) -> bool:
         """Whether the session was given a folder, by this server or an earlier one."""

@@ -48,7 +48,8 @@ async def receive(
                 raise FileTooLarge(upload.path)
             with unavailable_on_oserror():
                 await completed(asyncio.to_thread(upload.write, chunk))
-        return await completed(asyncio.to_thread(upload.finish))
+        with unavailable_on_oserror():
+            return await completed(asyncio.to_thread(upload.finish))
     except BaseException:
         record.uploaded -= size
         raise

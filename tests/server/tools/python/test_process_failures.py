@@ -33,11 +33,11 @@ def failing_after(calls: int, function: Callable[..., Any]) -> Callable[..., Any
     """The function, which fails from some call on."""
     left = [None] * calls
 
-    def called(*arguments: Any) -> Any:
+    def called(*arguments: Any, **named: Any) -> Any:
         if not left:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         left.pop()
-        return function(*arguments)
+        return function(*arguments, **named)
 
     return called
 
@@ -79,6 +79,75 @@ async def test_a_file_is_not_written_on_a_full_disk(
             await sandbox.write("a", "x", content(b"new"))
     assert [file.path for file in await sandbox.files("a")] == ["x"]
     assert await read(sandbox, "a", "x") == b"old"
+
+
+async def test_a_folder_of_a_file_is_not_made_on_a_full_disk(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    monkeypatch.setattr(os, "mkdir", full)
+    with pytest.raises(SandboxUnavailable, match="No space left"):
+        await sandbox.write("a", "folder/x", content(b"1"))
+
+
+async def test_a_file_that_cannot_be_put_in_its_place_is_not_written(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", full)
+        with pytest.raises(SandboxUnavailable, match="No space left"):
+            await sandbox.write("a", "x", content(b"1"))
+    assert await sandbox.files("a") == []
+
+
+async def test_a_file_whose_owner_cannot_be_changed_leaves_nothing(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    sandbox._sessions["a"].user = os.getuid()
+    monkeypatch.setattr(os, "fchown", full)
+    with pytest.raises(SandboxUnavailable, match="No space left"):
+        await sandbox.write("a", "x", content(b"1"))
+    assert await sandbox.files("a") == []
+
+
+async def test_without_descriptors_a_file_is_not_said_to_be_missing(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    await sandbox.write("a", "x", content(b"1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing_after(0, os.open))
+        with pytest.raises(SandboxUnavailable, match="Too many open files"):
+            await read(sandbox, "a", "x")
+        with pytest.raises(SandboxUnavailable, match="Too many open files"):
+            await sandbox.delete("a", "x")
+        with pytest.raises(SandboxUnavailable, match="Too many open files"):
+            await sandbox.files("a")
+    assert await read(sandbox, "a", "x") == b"1"
+
+
+async def test_a_session_is_not_resumed_where_its_folder_cannot_be_read(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sandbox.create("a", LIMITS)
+    del sandbox._sessions["a"]
+    monkeypatch.setattr(os, "readlink", full)
+    with pytest.raises(SandboxUnavailable, match="No space left"):
+        await sandbox.resume("a", LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(Path, "symlink_to"), (Path, "chmod"), (Folders, "make")]
+)
+async def test_a_session_that_is_not_made_leaves_no_folder(
+    root: Path, sandbox: ProcessSandbox, owner: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, full)
+    with pytest.raises(SandboxUnavailable, match="No space left"):
+        await sandbox.create("a", LIMITS)
+    assert names_in(root) == {"names"}
 
 
 async def test_an_error_of_what_is_uploaded_stays_as_it_is(sandbox: ProcessSandbox) -> None:
