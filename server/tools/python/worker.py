@@ -26,7 +26,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from IPython.core.displayhook import DisplayHook
@@ -154,6 +154,9 @@ class Shell(InteractiveShell):
         """Do nothing: IPython would keep all that cells print as long as the session lives."""
         yield
 
+    def _format_exception_for_storage(self, *_: Any, **__: Any) -> None:
+        """Keep no traceback, for the same reason."""
+
     def _showtraceback(self, etype: Any, evalue: Any, stb: list[str]) -> None:
         """Send a traceback."""
         flush()
@@ -222,11 +225,9 @@ def _send_image(channel: Channel, media_type: str, content: bytes | str) -> None
 
 def flush() -> None:
     """Write what Python still buffers of stdout and stderr."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (AttributeError, OSError, ValueError):
-            continue  # A cell has replaced or closed it.
+    for name in ("stdout", "stderr"):
+        with suppress(Exception):  # A cell has replaced, closed or deleted it.
+            getattr(sys, name).flush()
 
 
 def no_input(*_: Any, **__: Any) -> str:

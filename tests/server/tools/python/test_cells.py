@@ -85,9 +85,30 @@ async def test_output_takes_no_memory_of_the_session(sandbox: ProcessSandbox) ->
     assert text_of(await cell(sandbox, "a", code)) == "({}, {})\n"
 
 
-async def test_a_session_without_streams_goes_on(sandbox: ProcessSandbox) -> None:
-    await cell(sandbox, "a", "import sys\nsys.stdout = sys.stderr = None")
+async def test_a_traceback_takes_no_memory_of_the_session(sandbox: ProcessSandbox) -> None:
+    await cell(sandbox, "a", "raise ValueError('x' * 10_000)")
+    code = "sum(len(str(one)) for one in get_ipython().history_manager.exceptions.values())"
+    assert int(text_of(await cell(sandbox, "a", code))) < 100
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "sys.stdout = sys.stderr = None",
+        "class Broken:\n    def flush(self): raise RuntimeError\nsys.stdout = Broken()",
+    ],
+)
+async def test_a_session_without_streams_goes_on(sandbox: ProcessSandbox, code: str) -> None:
+    await cell(sandbox, "a", f"import sys\n{code}")
     assert await cell(sandbox, "a", "3") == [OutputText("result", "3\n"), CellEnd("completed")]
+
+
+async def test_a_cell_that_deletes_its_streams_does_not_end_the_session(
+    sandbox: ProcessSandbox,
+) -> None:
+    await cell(sandbox, "a", "import sys\ndel sys.stdout, sys.stderr")
+    # IPython misses them.
+    assert (await cell(sandbox, "a", "3"))[-1] == CellEnd("raised")
 
 
 async def test_output_comes_while_the_cell_runs(sandbox: ProcessSandbox) -> None:
