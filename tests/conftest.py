@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import logging
 import os
 import tempfile
 from collections.abc import Iterator
@@ -39,6 +40,15 @@ def forks() -> Iterator[Forks]:
     opened = Forks(*SERVE, "mcp.server.mcpserver")
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """Commands that a test runs in its process change what later tests log."""
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
 
 
 def pytest_collection_finish() -> None:

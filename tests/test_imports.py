@@ -121,6 +121,7 @@ LAYERS: dict[str, set[str]] = {
         "generation",
         "http",
         "inbound",
+        "options",
         "replay",
         "schemas",
         "settings",

@@ -17,7 +17,7 @@ from openai import APIConnectionError, APITimeoutError, AuthenticationError, Ope
 from rich.console import Console
 from rich.style import Style
 
-from server.commands.listening import DEFAULT_URL, check_base_url
+from server.commands.base_url import DEFAULT_URL, check_base_url
 
 HELP = "Type a message; /new starts over, /quit (or Ctrl-D) ends. Ctrl-C stops an answer."
 DIM = Style(dim=True)

@@ -6,9 +6,6 @@ from ipaddress import ip_address
 
 from server.commands.failure import CommandFailed
 
-DEFAULT_URL = "http://127.0.0.1:8000/v1"
-"""The address of the API that `serve` has without options."""
-
 
 class CannotListen(CommandFailed):
     """There is no such address, or it is in use."""
@@ -16,19 +13,6 @@ class CannotListen(CommandFailed):
     def __init__(self, host: str, port: int, error: OSError | UnicodeError) -> None:
         reason = error.strerror if isinstance(error, OSError) else "this is no host name"
         super().__init__(f"cannot listen on {host}:{port}: {reason}")
-
-
-def check_base_url(base_url: str) -> None:
-    """Raises CommandFailed unless this can be the address of an API."""
-    import httpx  # here, because most commands need none of it
-
-    try:
-        parsed = httpx.URL(base_url)
-        named = parsed.scheme in ("http", "https") and bool(parsed.host)
-    except (httpx.InvalidURL, UnicodeError) as error:  # the latter for a host that is no name
-        raise CommandFailed(f"--base-url: {error}") from error
-    if not named:
-        raise CommandFailed("--base-url: expected the address of an API, http://HOST:PORT/v1")
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from server.commands.base_url import DEFAULT_URL
 from server.commands.failure import CommandFailed
-from server.commands.listening import DEFAULT_URL
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

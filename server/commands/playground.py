@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 import httpx
 
+from server.commands.base_url import DEFAULT_URL, check_base_url
 from server.commands.failure import CommandFailed
-from server.commands.listening import (
-    DEFAULT_URL,
-    bind,
-    check_base_url,
-    listen,
-    reachable_by_others,
-)
+from server.commands.listening import bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
 from server.web.site import create_site

@@ -184,6 +184,10 @@ def _outcome(event: ToolResult | ApprovalRequested, *, in_time: bool) -> CallOut
     return "failed" if in_time else "timeout"
 
 
+class _Interrupted(Exception):
+    """Something that the tool awaited was cancelled, and the tool was not."""
+
+
 class _RunningCall:
     """A call in a task of its own, so that a tool that ignores its cancellation blocks no answer.
 
@@ -209,8 +213,7 @@ class _RunningCall:
         except asyncio.CancelledError:
             if self._task.cancelling():
                 raise
-            # Not of this task: of something else that the tool awaited.
-            ended = RuntimeError("what the tool awaited was cancelled")
+            ended = _Interrupted()
         if not self._task.cancelling():
             await self.events.put(ended)
 

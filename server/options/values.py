@@ -87,7 +87,10 @@ def origin(value: str) -> str:
     if not _ORIGIN.fullmatch(value):
         raise ValueError("expected * or an origin such as https://app.example, without a path")
     scheme, separator, authority = value.lower().partition("://")
-    return scheme + separator + authority.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
+    host = authority.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
+    if separator and not host:
+        raise ValueError("expected an origin with a host, such as https://app.example")
+    return scheme + separator + host
 
 
 def is_loopback(host: str) -> bool:

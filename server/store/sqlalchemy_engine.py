@@ -212,9 +212,10 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
 
 
 async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection:
-    """Connect in a daemon thread, as SQLAlchemy does. If this fails, return after that thread ends.
+    """Connect in a daemon thread, as SQLAlchemy does. If this fails, wait until that thread ends.
 
-    aiosqlite does not wait for it: a thread that ends after its event loop writes a traceback.
+    aiosqlite does not: a thread that ends after its event loop writes a traceback. A disk that does
+    not answer is not waited for.
     """
     connection = aiosqlite.connect(database, **options)
     thread = connection._thread
@@ -222,7 +223,7 @@ async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection
     try:
         return await connection
     except BaseException:
-        await asyncio.to_thread(thread.join)
+        await asyncio.to_thread(thread.join, _CLOSE_SECONDS)
         raise
 
 

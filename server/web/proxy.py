@@ -85,13 +85,14 @@ class Proxy:
     def _request(self, scope: Scope, body: bytes) -> httpx.Request:
         """The request for the other server.
 
-        Raises NotFound for what is not of its API, and InvalidRequest for a URL that is too long.
+        Raises NotFound for what is not of its API, and InvalidRequest for a URL that cannot be one.
         """
         address = self._address(scope)
         try:
             url = httpx.URL(address, query=scope["query_string"] or None)
-        except httpx.InvalidURL as error:  # with the address of the API it may become too long
-            raise InvalidRequest("The URL is too long to be forwarded.") from error
+        except httpx.InvalidURL as error:
+            message = "The URL cannot be forwarded: it is too long, or not valid."
+            raise InvalidRequest(message) from error
         # As bytes: keys may have characters beyond ASCII, which httpx would refuse to encode.
         sent = {name: value for name, value in scope["headers"] if name in REQUEST_HEADERS}
         # What is compressed here would have to be decompressed to be streamed.

@@ -342,6 +342,7 @@ def test_the_value_of_an_option_may_contain_commas() -> None:
         ({"api_key": ["a\nb"]}, "api_key: Value error, a key must not have control characters"),
         ({"cors_origin": ["a.example"]}, "cors_origin: Value error, expected * or an origin"),
         ({"cors_origin": ["https://a.example/"]}, "cors_origin: Value error, expected * or an"),
+        ({"cors_origin": ["https://:443"]}, "cors_origin: Value error, expected an origin with a"),
         ({"tool_timeout": "pyhton=9"}, "tool_timeout: Value error, unknown hosted tool 'pyhton'"),
         ({"colour": "red"}, "colour: Extra inputs are not permitted"),
     ],

@@ -75,11 +75,11 @@ def check_hub(settings: Settings) -> Check:
         fact = f"offline by {variable}, and {model} is not in {hub_cache()}"
         return Check("hub", "failed", fact, f"unset {variable}, or name a folder as --model")
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
-    token = _hub_token()
-    if not (token.isascii() and token.isprintable()):
-        fact = "the token has control characters, or characters outside of ASCII"
+    try:
+        token = _hub_token()
+    except ValueError as error:
         advice = "correct HF_TOKEN, or save another token (hf auth login)"
-        return Check("hub", "warning" if cached else "failed", fact, advice)
+        return Check("hub", "warning" if cached else "failed", str(error), advice)
     headers = {"authorization": f"Bearer {token}"} if token else {}
     try:
         url = f"{endpoint}/api/models/{quote(model)}"
@@ -96,10 +96,19 @@ def check_hub(settings: Settings) -> Check:
 
 
 def _hub_token() -> str:
-    """The token that a download sends, which may be a saved one; empty if there is none."""
-    from huggingface_hub import get_token  # which takes a while to load
+    """The token that a download sends, which may be a saved one; empty if there is none.
 
-    return get_token() or ""
+    Raises ValueError for one that cannot be read, or sent.
+    """
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # it is slow
+
+    try:
+        token = build_hf_headers().get("authorization", "").removeprefix("Bearer ")
+    except (OSError, UnicodeError) as error:
+        raise ValueError(f"the saved token cannot be read: {type(error).__name__}") from error
+    if not (token.isascii() and token.isprintable()):
+        raise ValueError("the token has control characters, or characters outside of ASCII")
+    return token
 
 
 def check_engines(settings: Settings) -> list[Check]:

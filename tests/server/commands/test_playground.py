@@ -96,8 +96,9 @@ def test_a_server_that_ends_breaks_the_stream(forks: Forks, tmp_path: Path) -> N
     [
         (["--base-url", "localhost:8000"], "expected the address of an API"),
         (["--base-url", "ftp://localhost/v1"], "expected the address of an API"),
-        (["--base-url", "http://a:x/v1"], "--base-url: Invalid port"),
-        (["--base-url", "http://xn--/v1"], "--base-url: "),
+        (["--base-url", "http://a:x/v1"], "expected the address of an API"),
+        (["--base-url", "http://a:99999/v1"], "expected the address of an API"),
+        (["--base-url", "http://xn--/v1"], "expected the address of an API"),
         (["--base-url", "http://a:b@localhost/v1"], "keys go in the page"),
         (["--host", "0.0.0.0", "--port", "0"], "--allow-anonymous true"),
         (["--host", "a..b", "--allow-anonymous", "true"], "cannot listen on a..b:8080: "),

@@ -134,6 +134,25 @@ def test_a_hub_gets_the_token_that_was_saved(hub: Answering, tmp_path: Path) -> 
     assert hub.asked == [("/api/models/org/model", "Bearer saved")]
 
 
+def test_a_saved_token_that_cannot_be_read_is_reported(hub: Answering, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes(b"\xff")
+    check = check_hub(Settings(model=MODEL))
+    assert (check.status, check.fact) == (
+        "failed",
+        "the saved token cannot be read: UnicodeDecodeError",
+    )
+    assert hub.asked == []
+
+
+def test_a_hub_gets_no_token_that_the_user_wants_to_keep(
+    hub: Answering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "token").write_text("saved", encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_IMPLICIT_TOKEN", True)
+    assert check_hub(Settings(model=MODEL)).status == "ok"
+    assert hub.asked == [("/api/models/org/model", None)]
+
+
 @pytest.mark.parametrize("token", ["sec\x01ret", "s\xe9cret"])
 def test_a_token_that_no_header_may_have_is_not_shown(
     hub: Answering, token: str, monkeypatch: pytest.MonkeyPatch
