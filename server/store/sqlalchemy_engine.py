@@ -173,6 +173,7 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
         url,
         connect_args={
             "async_creator_fn": _connect_sqlite,
+            "factory": _SqliteConnection,
             "timeout": _BUSY_SECONDS,
             "isolation_level": None,
         },
@@ -209,6 +210,19 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+class _SqliteConnection(sqlite3.Connection):
+    """One whose transaction ends when it is closed.
+
+    SQLite keeps a closed connection, and its lock on the file, while a statement of it is in use.
+    That of a cancelled write is, in a cycle of references, until a garbage collection.
+    """
+
+    def close(self) -> None:
+        with suppress(sqlite3.Error):
+            self.rollback()
+        super().close()
 
 
 async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection:

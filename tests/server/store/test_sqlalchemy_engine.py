@@ -1,8 +1,10 @@
 """What the URL of a database may say, and who obeys it."""
 
 import asyncio
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import aiosqlite
@@ -264,3 +266,23 @@ async def test_no_thread_of_a_connection_that_failed_outlives_the_failure(
         await store.start()
     started = set(threading.enumerate()) - before
     assert not [thread for thread in started if "connection_worker" in thread.name]
+
+
+async def test_a_connection_that_is_closed_in_a_write_leaves_the_file(tmp_path: Path) -> None:
+    """Otherwise a cancelled request would keep all others from writing for a while."""
+    file = tmp_path / "store.db"
+    engine = open_engine(parse_url(f"sqlite:///{file}"))
+    async with engine.connect() as connection:
+        driver = (await connection.get_raw_connection()).driver_connection
+        assert driver is not None
+        await driver.execute("CREATE TABLE numbers (n)")
+        await driver.execute("BEGIN IMMEDIATE")
+        # Its statement is in use until all rows are read.
+        written = await driver.execute("INSERT INTO numbers VALUES (1), (2) RETURNING n")
+        await driver.close()
+        with closing(sqlite3.connect(file, timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert other.execute("SELECT count(*) FROM numbers").fetchone() == (0,)
+        del written
+        await connection.invalidate()
+    await engine.dispose()
