@@ -30,7 +30,7 @@ from server.tools.mcp.failures import (
     protocol_error,
 )
 from server.tools.mcp.http import Exchange, Guard, GuardTransport, http_client
-from server.tools.mcp.limits import MAX_RESPONSE
+from server.tools.mcp.message_size import MAX_RESPONSE, TOO_LARGE
 from server.tools.mcp.servers import Server
 
 CLOSE_SECONDS = 0.5
@@ -205,7 +205,7 @@ class Connection:
         if isinstance(error, Failure):
             return error
         if self.exchange.too_large:
-            return protocol_error("The server sent more than it may.")
+            return protocol_error(TOO_LARGE)
         if self.exchange.status is not None and not self._is_of_server(error):
             return http_error(self.exchange.status, self.exchange.reason)
         if isinstance(error, ValidationError | ValueError):

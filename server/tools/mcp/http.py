@@ -3,7 +3,6 @@
 It needs the extra `mcp`.
 """
 
-import re
 import ssl
 from collections.abc import AsyncIterator, Callable
 from functools import cache
@@ -12,13 +11,8 @@ from typing import NoReturn
 
 import httpx2
 
-from server.tools.mcp.limits import (
-    BYTES_PER_LINE,
-    DIGITS_PER_VALUE,
-    MAX_RESPONSE,
-    MAX_STREAM,
-    MAX_VALUES,
-)
+from server.tools.mcp.limits import BYTES_PER_LINE, MAX_STREAM
+from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, ValueCounter
 
 Guard = Callable[[httpx2.AsyncHTTPTransport], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to what one server may be."""
@@ -178,51 +172,3 @@ class _LimitedStream(httpx2.AsyncByteStream):
 def _is_call(request: httpx2.Request) -> bool:
     """Whether a request calls a tool. With older protocols, tools are only listed before calls."""
     return request.headers.get("mcp-method") == "tools/call"
-
-
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
-_VALUES = re.compile(rb"[\[{,]")
-_DIGITS = b"0123456789"
-_ENDS = (b"\n", b"\r\n", b"\r")
-"""Ends of lines in a stream of events."""
-
-
-class ValueCounter:
-    """Counts the values of JSON in a body that arrives in chunks, by the signs outside strings.
-
-    `DIGITS_PER_VALUE` digits count as a value, too. is_stream: whether the body is a stream of
-    events, with a message in each.
-    """
-
-    def __init__(self, *, is_stream: bool) -> None:
-        self._is_stream = is_stream
-        self._digits = 0  # with those that values stand for
-        self._in_string = False
-        self._begins_line = is_stream
-        # The last byte of a chunk, if it means something else together with the next one.
-        self._carried = b""
-
-    def add(self, chunk: bytes) -> int:
-        """How many values a message has so far; the most if the chunk has parts of several."""
-        data = self._carried + chunk
-        backslashes = len(data) - len(data.rstrip(b"\\"))
-        end = len(data) - (backslashes % 2 or data.endswith(b"\r"))
-        data, self._carried = data[:end], data[end:]
-        most = 0
-        for line in data.splitlines(keepends=True) if self._is_stream else [data]:
-            if self._begins_line and line in _ENDS:  # An empty line ends the event.
-                self._digits = 0
-                continue
-            self._digits += self._in_line(line)
-            most = max(most, self._digits)
-            self._begins_line = self._is_stream and line.endswith(_ENDS)
-            if self._begins_line:
-                self._in_string = False  # No string of JSON has an end of line.
-        return most // DIGITS_PER_VALUE
-
-    def _in_line(self, line: bytes) -> int:
-        parts = _ESCAPED.sub(b"", line).split(b'"')
-        outside = b'"'.join(parts[self._in_string :: 2])
-        self._in_string ^= len(parts) % 2 == 0
-        digits = len(outside) - len(outside.translate(None, _DIGITS))
-        return DIGITS_PER_VALUE * len(_VALUES.findall(outside)) + digits

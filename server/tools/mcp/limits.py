@@ -14,20 +14,11 @@ MAX_TOOLS = 128
 MAX_DEFINITIONS = 1 << 20
 """Bytes of JSON of the definitions of these tools."""
 
-MAX_RESPONSE = 4 << 20
-"""Bytes of one HTTP response of a server, and of a whole list of tools."""
-
 MAX_STREAM = 64 << 20
 """Bytes of a stream of events that lasts as long as its connection."""
 
 BYTES_PER_LINE = 400
 """A stream of events may have one line for each so many bytes of its limit."""
-
-MAX_VALUES = 15_000
-"""Values of JSON in one message of a server. To validate them takes up to 50 ms."""
-
-DIGITS_PER_VALUE = 64
-"""Digits of numbers that count as another value: the time of a number grows with their square."""
 
 MAX_OUTPUT = 1 << 20
 """Bytes of UTF-8 of the result of one call, as the client and the model get it."""

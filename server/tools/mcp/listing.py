@@ -18,7 +18,8 @@ from server.threads import run, size_of
 from server.tools.mcp.connection import Connection, Negotiated, within
 from server.tools.mcp.failures import protocol_error, timed_out
 from server.tools.mcp.flatten import TooLarge, flatten
-from server.tools.mcp.limits import CACHE_SECONDS, LIST_SECONDS, MAX_RESPONSE
+from server.tools.mcp.limits import CACHE_SECONDS, LIST_SECONDS
+from server.tools.mcp.message_size import MAX_RESPONSE
 from server.tools.mcp.servers import Server
 
 MAX_LISTED = 4096

@@ -1,4 +1,6 @@
-"""Runs a program on its own standard input and output, and leaves none of its processes behind.
+"""Runs a program on its own standard input, and leaves none of its processes behind.
+
+The program's output is passed on in lines that the server can read.
 
 The program ends when its input is closed, as MCP demands, or is killed: when the server closes the
 input, or dies. The supervisor ends when the program has ended. Its exit status is the program's, or
@@ -14,6 +16,7 @@ import threading
 import time
 from contextlib import suppress
 
+from server.tools.mcp.program_output import pass_on
 from server.tools.process_tree import (
     NOT_STARTED,
     become_subreaper,
@@ -33,14 +36,19 @@ def main() -> None:
     for number in _SIGNALS:
         # The program is ended by `_end`. A handler is no more there after exec.
         signal.signal(number, lambda *_: None)
+    output, its_output = os.pipe()
     program = os.fork()
     if program == 0:
+        os.dup2(its_output, 1)
         _become(sys.argv[1:])
-    # Otherwise the server would not notice that the program has closed it.
-    os.close(1)
+    os.close(its_output)
+    passing = threading.Thread(target=_pass_on, args=(output,), daemon=True)
+    passing.start()
     threading.Thread(target=_end, args=(program,), daemon=True).start()
     status = _wait(program)
     end_all(program)
+    # Until the server has the last messages, unless it reads no more.
+    passing.join(GRACE_SECONDS)
     os._exit(status)
 
 
@@ -53,6 +61,12 @@ def _become(command: list[str]) -> None:
     except OSError as error:
         os.write(2, f"{command[0]}: {error}\n".encode())
     os._exit(NOT_STARTED)
+
+
+def _pass_on(output: int) -> None:
+    """Pass the program's output on, and close the own one when the program has closed its."""
+    with suppress(OSError), open(output, "rb") as program, open(1, "wb") as server:
+        pass_on(program, server)
 
 
 def _end(program: int) -> None:

@@ -77,6 +77,23 @@ def test_its_status_is_that_of_the_program(command: tuple[str, ...], status: int
         assert process.wait(SECONDS) == status
 
 
+def test_all_output_arrives_before_the_end() -> None:
+    code = "import sys; sys.stdout.buffer.write(b'\\xff' + b'x' * 1_000_000)"
+    with supervised(*python(code)) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == "\ufffd" + "x" * 1_000_000
+        assert process.wait(SECONDS) == 0
+
+
+@linux
+def test_a_program_that_closes_its_output_closes_it_for_the_server() -> None:
+    code = "import os, time; os.close(1); time.sleep(3600)"
+    with supervised(*python(code)) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == ""
+        assert process.poll() is None
+
+
 @linux
 @pytest.mark.parametrize("ignore", ["", IGNORE])
 def test_the_program_ends_when_its_input_is_closed(ignore: str) -> None:
