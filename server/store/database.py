@@ -30,6 +30,7 @@ from server.store.postgres_privileges import MissingPrivileges
 from server.store.sqlalchemy_engine import (
     CONNECTIONS,
     FILES,
+    POSTGRES_ERRORS,
     WRITES,
     migrate,
     open_engine,
@@ -189,13 +190,7 @@ class Database:
         except FileChanged as error:
             health.failed("the file was deleted or replaced")
             raise self._changed() from error
-        except (
-            DBAPIError,
-            PoolTimeout,
-            OSError,
-            asyncpg.PostgresError,
-            asyncpg.InterfaceError,
-        ) as error:
+        except (DBAPIError, PoolTimeout, *POSTGRES_ERRORS) as error:
             if _is_bug(error):
                 raise
             cause = _cause(error)

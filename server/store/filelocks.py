@@ -8,7 +8,7 @@ import fcntl
 import logging
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -35,6 +35,9 @@ class FileLocks:
             while self._descriptor is None:
                 self._descriptor = _lock(self._folder / self._gateway, os.O_CREAT)
         except OSError as error:
+            # Others could lock it, and would take this gateway for ended.
+            with suppress(OSError):
+                (self._folder / self._gateway).unlink()
             logger.warning("cannot lock a file in %s: %s", self._folder, error.strerror)
 
     async def stop(self) -> None:
@@ -79,11 +82,16 @@ class FileLocks:
 
 
 def _lock(path: Path, flags: int = 0) -> int | None:
-    """Return the locked file's descriptor; None if it is locked or removed by another."""
+    """Return the locked file's descriptor; None if it is locked or removed by another.
+
+    Raises OSError where the file system has no locks.
+    """
     descriptor = os.open(path, os.O_RDWR | flags, 0o600)
-    with suppress(BlockingIOError, FileNotFoundError):
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-            return descriptor
-    os.close(descriptor)
+    with ExitStack() as opened:
+        opened.callback(os.close, descriptor)
+        with suppress(BlockingIOError, FileNotFoundError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                opened.pop_all()
+                return descriptor
     return None

@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL
 
 from server.store.change_signal import ChangeSignals
 from server.store.postgres_url import dsn_of
+from server.store.sqlalchemy_engine import POSTGRES_ERRORS
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +35,6 @@ _SETTLE_SECONDS = 10.0
 
 _START_SECONDS = 15.0
 """The same after a start of PostgreSQL, of which a new gateway has seen no outage."""
-
-_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 # Shared, because a dead session may hold it until PostgreSQL notices that it is dead.
 _LOCK = "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))"
@@ -100,7 +99,7 @@ class PostgresListener:
         arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS, LOCKLESS_SECONDS)
         try:
             found = await self._connection.fetch(_ENDED, *arguments, timeout=_STATEMENT_SECONDS)
-        except _ERRORS as error:
+        except POSTGRES_ERRORS as error:
             logger.debug("cannot read the locks of gateways: %s", _words_of(error))
             if isinstance(error, TimeoutError):
                 # The connection may be silent for ever, and then hears no notification either.
@@ -116,7 +115,7 @@ class PostgresListener:
         while True:
             try:
                 await self._listen()
-            except _ERRORS as error:
+            except POSTGRES_ERRORS as error:
                 self._log(_words_of(error))
             self._settled_at = self._now() + _SETTLE_SECONDS
             self._attempted.set()

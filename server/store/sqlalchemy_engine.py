@@ -30,6 +30,14 @@ WRITES = {"gpt_oss_writes": True}
 FILES = "gpt_oss_files"
 """The key of the OpenFiles in a SQLite connection's `info`."""
 
+POSTGRES_ERRORS = (
+    OSError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # for what is not PostgreSQL's protocol
+)
+"""What asyncpg raises where PostgreSQL refuses, is away, or is something else."""
+
 CONNECTIONS = 15
 """The most connections of an engine at once; others wait for one of them."""
 
@@ -119,7 +127,7 @@ def _open_postgres(
                 connection.run_async(
                     lambda driver: driver.execute("SELECT 1", timeout=_PING_SECONDS)
                 )
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except POSTGRES_ERRORS as error:
                 raise InvalidatePoolError from error
         record.info[_USED] = True
 

@@ -187,7 +187,7 @@ def check_store(settings: Settings, default: Path) -> Check:
 
 
 def _check_server(url: "URL") -> Check:
-    import asyncpg
+    from server.store.sqlalchemy_engine import POSTGRES_ERRORS
 
     shown = (
         url.set(drivername="postgresql")
@@ -196,7 +196,7 @@ def _check_server(url: "URL") -> Check:
     )
     try:
         revisions = asyncio.run(_revisions_of_server(url))
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except POSTGRES_ERRORS as error:
         advice = "start the database, or correct --store"
         fact = f"{shown}: {str(error) or type(error).__name__}"  # a timeout has no text
         return Check("store", "failed", fact, advice)

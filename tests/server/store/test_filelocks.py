@@ -1,6 +1,8 @@
 """Locks of files that say which gateways of a machine live."""
 
+import errno
 import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -111,6 +113,25 @@ async def test_a_file_that_cannot_be_removed_is_not_kept_locked(
         patches.setattr(Path, "unlink", refuse)
         locks.forget("other")
     assert await locks.ended() == {"other"}
+    await locks.stop()
+
+
+async def test_without_locks_of_the_file_system_no_gateway_has_ended(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    locks = FileLocks(folder, "one")
+    with monkeypatch.context() as patches:
+        patches.setattr(fcntl, "flock", refuse)
+        await locks.start()
+        (folder / "other").touch()
+        before = os.listdir("/proc/self/fd") if sys.platform == "linux" else []
+        assert await locks.ended() == frozenset()
+        assert not before or os.listdir("/proc/self/fd") == before
+    assert "No locks available" in caplog.text
+    assert names(folder) == ["other"]
     await locks.stop()
 
 

@@ -91,3 +91,21 @@ async def test_an_outage_is_logged_once_for_each_reason(
     await tried.wait()
     await listener.stop()
     assert [record.args for record in caplog.records] == [("refused",), ("starting",)]
+
+
+async def test_a_peer_that_is_not_postgresql_is_asked_again(
+    listener: PostgresListener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    async def connect(*_: object, **__: object) -> Connection:
+        if caplog.records:
+            asked.set()
+        raise asyncpg.InternalClientError("an unexpected message")
+
+    monkeypatch.setattr(asyncpg, "connect", connect)
+    monkeypatch.setattr(postgres_listener, "_RETRY_SECONDS", 0)
+    async with asyncio.timeout(30):
+        await listener.start()
+        await asked.wait()
+    await listener.stop()

@@ -250,6 +250,28 @@ def test_sqlite_needs_a_file(url: str) -> None:
         parse_url(url)
 
 
+async def test_a_server_that_is_not_postgresql_is_a_store_that_is_unavailable() -> None:
+    connections: list[asyncio.StreamWriter] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await reader.readexactly(8)
+        writer.write(b"N")  # no TLS
+        await reader.read(1000)
+        writer.write(b"R\x00\x00\x00\x04")  # a message that is too short
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    store = SqlStore(f"postgresql://user:word@127.0.0.1:{port}/name")
+    with pytest.raises(StoreUnavailable):
+        await store.start()
+    await store.stop()
+    server.close()
+    for writer in connections:
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_no_thread_of_a_connection_that_failed_outlives_the_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
