@@ -33,6 +33,9 @@ from server.tools.mcp.http import Exchange, Guard, GuardTransport, http_client
 from server.tools.mcp.message_size import MAX_RESPONSE, TOO_LARGE
 from server.tools.mcp.servers import Server
 
+PING_SECONDS = 10.0
+"""Seconds in which a server that works answers a ping."""
+
 CLOSE_SECONDS = 0.5
 """Seconds in which `close` ends a session in order; the connection is cut afterwards."""
 
@@ -225,6 +228,18 @@ class Connection:
         # The SDK reads no body of a redirect: its own error names the address.
         is_redirect = (self.exchange.status or 0) < HTTPStatus.BAD_REQUEST
         return isinstance(error, MCPError) and error.message not in _STAND_INS and not is_redirect
+
+    async def answers(self) -> bool:
+        """Whether the server answers a ping in time. An error is an answer, too."""
+        try:
+            async with asyncio.timeout(PING_SECONDS):
+                session = self._client.result().session
+                await session.send_request(types.PingRequest(), types.EmptyResult)
+        except TimeoutError:
+            return False
+        except Exception:  # also groups: the SDK runs its transports in task groups
+            return True
+        return True
 
     def abort(self) -> asyncio.Task[None]:
         """Cut the connection. Returns the task, which then ends soon."""

@@ -13,6 +13,7 @@ from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.inbound.hosted import AnswerContext, HostedEntry
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
+from server.tools.mcp import connection
 from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
@@ -25,6 +26,7 @@ from tests.server.tools.mcp.conftest import (
     new_approvals,
     result,
 )
+from tests.waiting import until
 
 MakeTool = Callable[..., Any]
 shares_the_tool = pytest.mark.asyncio(loop_scope="module")
@@ -156,6 +158,42 @@ async def test_a_program_that_dies_is_started_again(
 
     assert died.failed
     assert added.text == "2"
+
+
+async def test_a_program_that_hangs_is_started_again(
+    program: tuple[str, ...],
+    make_tool: MakeTool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
+    tool = await make_tool(Server("t", command=program))
+    session = await tool.open(NEVER_ASK, context(timeout=0.1))
+
+    hung = await result(session, call("t__freeze"))
+    await until(lambda: "hangs" in caplog.text)
+    session = await tool.open(NEVER_ASK, context())
+    added = await result(session, call("t__add", '{"a": 1}'))
+
+    assert hung.failed
+    assert added.text == "2"
+
+
+async def test_a_program_that_answers_goes_on_after_a_call_that_took_too_long(
+    program: tuple[str, ...], make_tool: MakeTool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tool = await make_tool(Server("t", command=program))
+    session = await tool.open(NEVER_ASK, context())
+    assert (await result(session, call("t__add", '{"a": 1}'))).text == "2"
+    hasty = await tool.open(NEVER_ASK, context(timeout=0.1))
+
+    assert (await result(hasty, call("t__slow", '{"steps": 1000}'))).failed
+    assert tool._runtime is not None
+    while tool._runtime._tasks:
+        await asyncio.wait(tool._runtime._tasks)
+
+    assert (await result(session, call("t__count"))).text == "1"
+    assert not caplog.records
 
 
 async def test_a_program_is_shared_by_all_answers(

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,12 @@ def picture() -> Image:
 def secret() -> str:
     """The environment variable TOKEN."""
     return f"the token is {os.environ.get('TOKEN')}"
+
+
+@server.tool()
+async def freeze() -> None:
+    """Keep the server from all other work."""
+    time.sleep(3600)  # noqa: ASYNC251
 
 
 @server.tool()
