@@ -156,8 +156,9 @@ class Chat:
         answer = Answer()
         with self._client.chat.completions.create(**self._request()) as stream:
             for chunk in stream:
-                for choice in chunk.choices:
-                    self._show(answer, choice.delta)
+                for choice in chunk.choices or ():  # some servers send null, and no delta
+                    if (delta := getattr(choice, "delta", None)) is not None:
+                        self._show(answer, delta)
         self._console.print()
         self._messages.append(answer.message())
         for call in answer.calls.values():

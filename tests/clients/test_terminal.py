@@ -181,23 +181,18 @@ def test_a_server_that_names_no_model_is_an_error(body: bytes) -> None:
         thread.join()
 
 
-def test_the_error_of_an_answer_that_breaks_off_is_a_line_of_its_own() -> None:
-    chunk = {
-        "id": "c",
-        "object": "chat.completion.chunk",
-        "created": 1,
-        "model": "m",
-        "choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": None}],
-    }
+def talk_to(*chunks: dict[str, Any], breaks_off: bool = False) -> str:
+    """What the terminal shows for an answer of another server. Its address is replaced by URL."""
+    body = b"".join(b"data: %b\n\n" % json.dumps(chunk).encode() for chunk in chunks)
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["content-length"]))
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
-            self.send_header("content-length", "1000")
+            self.send_header("content-length", str(len(body) + breaks_off))
             self.end_headers()
-            self.wfile.write(b"data: %b\n\n" % json.dumps(chunk).encode())
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Keep the test's output clean."""
@@ -208,7 +203,26 @@ def test_the_error_of_an_answer_that_breaks_off_is_a_line_of_its_own() -> None:
         url = f"http://127.0.0.1:{server.server_port}/v1"
         shown, _ = talk(url, "hi", model="m")
         thread.join()
-    assert f"\nHel\nthe connection to {url} broke off" in shown
+    return shown.replace(url, "URL")
+
+
+CHUNK: dict[str, Any] = {
+    "id": "c",
+    "object": "chat.completion.chunk",
+    "created": 1,
+    "model": "m",
+    "choices": [{"index": 0, "delta": {"content": "Hel"}, "finish_reason": None}],
+}
+
+
+def test_the_error_of_an_answer_that_breaks_off_is_a_line_of_its_own() -> None:
+    assert "\nHel\nthe connection to URL broke off" in talk_to(CHUNK, breaks_off=True)
+
+
+def test_chunks_of_other_servers_may_lack_choices_and_deltas() -> None:
+    odd: tuple[Any, ...] = (None, [], [{"index": 0, "finish_reason": "stop"}])
+    shown = talk_to(CHUNK, *(CHUNK | {"choices": choices} for choices in odd))
+    assert shown.count("Hel") == 1
 
 
 def test_no_server_is_an_error() -> None:
