@@ -123,8 +123,8 @@ class LiveProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it can run cells."""
-        return not self._ended.done() and self._descriptors.open
+        """Whether it can run cells: it has not ended, and nobody has begun to end it."""
+        return not self._ended.done() and self._descriptors.held
 
     async def run(self, code: str, seconds: float, most: int) -> AsyncGenerator[CellEvent, None]:
         """Run a cell, as `PythonSandbox.run` does.
@@ -152,12 +152,15 @@ class LiveProcess:
     async def kill(self, reason: str) -> None:
         """End all its processes. reason: for the cell that runs; the first one counts."""
         self.end(reason)
-        done, _ = await asyncio.wait({self._ended}, timeout=END_SECONDS)
-        if not done:
-            self._guard.kill()
-            await asyncio.wait({self._ended}, timeout=END_SECONDS)
-        if not self._waiting:
-            self._descriptors.close()
+        try:
+            done, _ = await asyncio.wait({self._ended}, timeout=END_SECONDS)
+            if not done:
+                self._guard.kill()
+                await asyncio.wait({self._ended}, timeout=END_SECONDS)
+        finally:
+            # Also after a cancellation: nobody else may know the process any more.
+            if not self._waiting:
+                self._descriptors.close()
 
     def end(self, reason: str) -> None:
         """End all its processes, soon: the guard sees the end of its input."""
@@ -370,6 +373,11 @@ class _Descriptors:
     def ended(self) -> bool:
         """Whether the process has ended."""
         return not self.open or "events" in self._finished
+
+    @property
+    def held(self) -> bool:
+        """Whether the guard's input is open, so that the process lives."""
+        return self._lifeline >= 0
 
     def release(self) -> None:
         """Close the guard's input: it ends the process."""

@@ -27,6 +27,7 @@ from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import environment, kernel_limits, usable_cores
 from server.tools.python.sandbox import (
     SESSION_ID,
+    CellEnd,
     CellEvent,
     NoSuchSession,
     OutputText,
@@ -185,17 +186,24 @@ class ProcessSandbox:
             live = await self._process_of(record)
             lost, record.lost = record.lost, False
             events = live.run(code, timeout, record.limits.output)
+            finished = False
             try:
                 if lost:
                     yield OutputText("stderr", RESTARTED)
                 async for event in events:
+                    finished = isinstance(event, CellEnd)
                     yield event
             finally:
-                await events.aclose()
-                record.used = time.monotonic()
-                if not live.alive:
-                    await live.kill("")
-                    record.live = None
+                try:
+                    await events.aclose()
+                finally:
+                    record.used = time.monotonic()
+                    if not live.alive:
+                        # The lock is kept until then: the next cell needs another process.
+                        await completed(live.kill(""))
+                        record.live, lost = None, True
+                    # Nobody has read the output of a cell that was cancelled.
+                    record.lost = lost and not finished
 
     async def files(self, session: str) -> list[SandboxFile]:
         """The files of the session's folder, sorted by path."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from server.tools.python import live, session_transfers
 from server.tools.python import process as module
 from server.tools.python.frames import InvalidFrame
-from server.tools.python.process import ProcessSandbox
+from server.tools.python.process import RESTARTED, ProcessSandbox
 from server.tools.python.sandbox import (
     CellEnd,
     NoSuchSession,
@@ -36,6 +37,8 @@ from tests.server.tools.python.cells import (
 OTHER = SandboxLimits(output=1 << 20)
 """Not those of the process that waits: a session with these starts one of its own."""
 ENDLESS = "while True: pass"
+STUBBORN = "import signal\nsignal.signal(2, signal.SIG_IGN)\nprint('on')\nwhile True: pass"
+"""Code that goes on when it is interrupted."""
 
 
 @pytest.fixture
@@ -318,3 +321,67 @@ async def test_a_start_that_waits_for_its_session_delays_no_other(sandbox: Proce
         await turns()
         assert text_of(await cell(sandbox, "b", "'b'")) == "'b'\n"
     assert text_of(await waiting) == "'a'\n"
+
+
+async def stubborn(sandbox: ProcessSandbox) -> asyncio.Task[None]:
+    """A cell of the session `a` that goes on when it is interrupted."""
+    is_on = asyncio.Event()
+
+    async def run() -> None:
+        async with aclosing(sandbox.run("a", STUBBORN, 60)) as events:
+            async for _ in events:
+                is_on.set()
+
+    task = asyncio.create_task(run())
+    await is_on.wait()
+    return task
+
+
+async def cancelled(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_process_that_gives_way_to_a_cancelled_cell_leaves_no_descriptors(
+    root: Path,
+) -> None:
+    sandbox = await started(root, most=1)
+    try:
+        for name in "ab":
+            await sandbox.create(name, LIMITS)
+        await cell(sandbox, "a", "1")
+        assert sandbox._warming is not None
+        await sandbox._warming
+        before = len(os.listdir("/proc/self/fd"))
+        task = asyncio.create_task(cell(sandbox, "b", "1"))
+        while sandbox._sessions["a"].live is not None:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0)
+        await cancelled(task)
+        assert len(os.listdir("/proc/self/fd")) < before - 3
+    finally:
+        await sandbox.stop()
+
+
+async def test_the_cell_after_one_that_was_cut_off_gets_another_process(
+    sandbox: ProcessSandbox,
+) -> None:
+    await sandbox.create("a", LIMITS)
+    task = await stubborn(sandbox)
+    process = sandbox._sessions["a"].live
+    assert process is not None
+    following = asyncio.create_task(cell(sandbox, "a", "1"))
+    task.cancel()
+    while process._descriptors._lifeline >= 0:  # noqa: ASYNC110 - nothing signals it
+        await asyncio.sleep(0)
+    # The answer waits no longer, while the process ends.
+    await cancelled(task)
+    assert text_of(await following) == f"{RESTARTED}1\n"
+
+
+async def test_variables_that_a_cancelled_cell_has_cost_are_reported(
+    sandbox: ProcessSandbox,
+) -> None:
+    await sandbox.create("a", LIMITS)
+    await cancelled(await stubborn(sandbox))
+    assert text_of(await cell(sandbox, "a", "1")) == f"{RESTARTED}1\n"
