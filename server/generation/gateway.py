@@ -4,6 +4,7 @@
 a run whose producer samples and emits wire events; the caller reads the run.
 """
 
+import asyncio
 import logging
 from collections import Counter
 from dataclasses import replace
@@ -29,6 +30,7 @@ from server.generation.turn import SharedPrompt, Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.summaries.base import Summariser
 from server.summaries.writer import SummaryWriter
+from server.threads import completed
 from server.tools.closing import close_sessions
 
 logger = logging.getLogger(__name__)
@@ -76,7 +78,12 @@ class Gateway:
         self._tool_limits = tool_limits or ToolLimits()
 
     async def start(self, spec: AnswerSpec) -> Run:
-        """Admit the answer and start its run. Raises APIError for errors before sampling."""
+        """Admit the answer and start its run. Raises APIError for errors before sampling.
+
+        A caller that is cancelled while the journal begins leaves a run, which is cancelled, too:
+        it ends what is stored.
+        """
+        cancelled = None
         meter = Meter(self.tokens, self._observer, prompt=spec.prompt_count)
         try:
             ticket = self.admission.enter(spec.plan.priority, hosted=bool(spec.sessions))
@@ -84,7 +91,7 @@ class Gateway:
                 await self._check()
                 turn = await self.prepare(spec.plan, spec.request_id, spec.prompt)
                 if spec.journal is not None:
-                    await spec.journal.begin()
+                    cancelled = await _begin(spec.journal)
             except BaseException as error:
                 _count_failed_start(meter, error)
                 ticket.leave()
@@ -97,6 +104,10 @@ class Gateway:
             answer, spec.request_id, journal=spec.journal, background=spec.background
         )
         run.when_done(ticket.leave)
+        if cancelled is not None:
+            # After its first step: a run that is cancelled before it may end nothing.
+            asyncio.get_running_loop().call_soon(run.cancel)
+            raise cancelled
         return run
 
     def _answer(self, spec: AnswerSpec, turn: Turn, ticket: Ticket, meter: Meter) -> Answer:
@@ -109,7 +120,10 @@ class Gateway:
     async def start_empty(
         self, outbound: Outbound, request_id: str, *, journal: Journal | None = None
     ) -> Run:
-        """Start an empty answer without sampling. Raises the errors of the journal."""
+        """Start an empty answer without sampling. Raises the errors of the journal.
+
+        A caller that is cancelled while the journal begins leaves a run, which ends by itself.
+        """
 
         async def produce(emit: Emit) -> None:
             events = outbound.start()
@@ -120,9 +134,11 @@ class Gateway:
                 await emit(outbound.fail(failure))
                 raise failure from error
 
-        if journal is not None:
-            await journal.begin()
-        return self.runs.start(produce, request_id, journal=journal)
+        cancelled = None if journal is None else await _begin(journal)
+        run = self.runs.start(produce, request_id, journal=journal)
+        if cancelled is not None:
+            raise cancelled
+        return run
 
     async def close(self) -> None:
         """End all runs, and close the summariser's connections."""
@@ -174,6 +190,22 @@ class Gateway:
             "request %s: %s: %s %s (%d so far)",
             *(request_id, Repair.REPETITION, place, result, self.loops[place]),
         )
+
+
+async def _begin(journal: Journal) -> asyncio.CancelledError | None:
+    """Begin the journal, even if the caller is cancelled meanwhile; return that cancellation.
+
+    In the middle, nobody would know whether there is an answer in the store now, and it would stay
+    in progress. Raises the errors of the journal, and the cancellation where it has not begun.
+    """
+    beginning = asyncio.ensure_future(journal.begin())
+    try:
+        await completed(beginning)
+    except asyncio.CancelledError as cancelled:
+        if beginning.cancelled() or beginning.exception() is not None:
+            raise
+        return cancelled
+    return None
 
 
 def _count_failed_start(meter: Meter, error: BaseException) -> None:

@@ -274,6 +274,60 @@ async def test_leaving_while_waiting_never_reaches_the_engine(start_engine: Star
 # Ended early
 
 
+class SlowBegin(Kept):
+    """A journal that has begun once `free` is set. failure: raised then."""
+
+    def __init__(self, failure: Exception | None = None) -> None:
+        super().__init__()
+        self.free = asyncio.Event()
+        self._failure = failure
+
+    async def begin(self) -> None:
+        await super().begin()
+        await self.free.wait()
+        if self._failure is not None:
+            raise self._failure
+
+
+async def cancelled_in_begin(start: Awaitable[Run], journal: SlowBegin) -> None:
+    task = asyncio.ensure_future(start)
+    await until(lambda: journal.kinds == ["begun"])
+    task.cancel()
+    await asyncio.sleep(0)
+    journal.free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("completion", [ANSWER, SLOW])
+async def test_an_answer_whose_caller_leaves_while_it_is_stored_gets_its_end(
+    start_engine: StartEngine, completion: Any
+) -> None:
+    gate, journal = gateway(await start_engine(completion)), SlowBegin()
+    await cancelled_in_begin(gate.start(AnswerSpec(PLAN, Told(), "r", journal=journal)), journal)
+    await gate.runs.wait()
+    assert journal.kinds == ["begun", "started", "cancelled"]
+    assert (gate.admission.admitted, gate.admission.running) == (0, 0)
+
+
+async def test_an_answer_that_cannot_be_stored_when_its_caller_leaves_is_none(
+    start_engine: StartEngine,
+) -> None:
+    gate, journal = gateway(await start_engine(ANSWER)), SlowBegin(Unavailable("No room."))
+    await cancelled_in_begin(gate.start(AnswerSpec(PLAN, Told(), "r", journal=journal)), journal)
+    assert gate.runs.find("r") is None
+    assert gate.admission.admitted == 0
+
+
+async def test_an_empty_answer_whose_caller_leaves_while_it_is_stored_gets_its_end(
+    start_engine: StartEngine,
+) -> None:
+    gate, journal = gateway(await start_engine(ANSWER)), SlowBegin()
+    await cancelled_in_begin(gate.start_empty(Told(), "r", journal=journal), journal)
+    await gate.runs.wait()
+    assert journal.kinds == ["begun", "started", "finished"]
+
+
 async def test_the_last_follower_to_leave_frees_slot_and_engine(start_engine: StartEngine) -> None:
     engine = await start_engine(SLOW)
     gate = gateway(engine)
