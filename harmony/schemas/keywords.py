@@ -40,7 +40,7 @@ def without_effect(schema: Mapping[str, Any]) -> Iterator[str]:
     if names is True or names in ({}, {"type": "string"}):
         yield "propertyNames"
     factor = schema.get("multipleOf")
-    if _is_number(factor) and factor == 1 and _has_only_integers(schema):
+    if is_number(factor) and factor == 1 and _has_only_integers(schema):
         yield "multipleOf"
 
 
@@ -58,7 +58,7 @@ def inexact(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "multipleOf" in schema and "multipleOf" not in without_effect(schema):
         named = (number for word in _VALUES for number in _numbers(schema.get(word)))
         end = schema.get("exclusiveMaximum")
-        if any(number < 0 for number in named) or (_is_number(end) and end <= 0):
+        if any(number < 0 for number in named) or (is_number(end) and end <= 0):
             yield "multipleOf", "negative numbers cannot be held to a multiple"
 
 
@@ -69,7 +69,7 @@ def unenforceable(schema: Mapping[str, Any]) -> set[str]:
     if schema.get("format") not in FORMATS:
         words.add("format")
     least = [schema.get(word) for word in ("minimum", "exclusiveMinimum")]
-    if not any(_is_number(bound) and bound >= 0 for bound in least):
+    if not any(is_number(bound) and bound >= 0 for bound in least):
         words.add("multipleOf")
     return words
 
@@ -87,10 +87,11 @@ def nested(value: Any) -> Iterator[Any]:
 
 
 def _numbers(value: Any) -> Iterator[int | float]:
-    return filter(_is_number, nested(value))
+    return filter(is_number, nested(value))
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether a JSON value is a number. In Python, true and false are too."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

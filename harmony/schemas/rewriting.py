@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from harmony import pointers
+from harmony.schemas.bounds import correct_bounds
 from harmony.schemas.keywords import unenforceable, without_effect
 from harmony.schemas.places import INNER_WORDS, SCHEMA_MAPS
 
@@ -60,9 +61,10 @@ def for_llguidance(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `schema` that llguidance understands.
 
     References become URIs, the only form that it resolves. Keywords without effect are dropped: it
-    would refuse some, and read others otherwise. OpenAPI's `nullable`
-    (https://spec.openapis.org/oas/v3.0.3#schema-object), which it does not know, becomes a type or
-    an alternative; at the root, whose value is an object, it has no effect.
+    would refuse some, and read others otherwise. Bounds that it does not keep are written in other
+    ways. OpenAPI's `nullable` (https://spec.openapis.org/oas/v3.0.3#schema-object), which it does
+    not know, becomes a type or an alternative; at the root, whose value is an object, it has no
+    effect.
     """
     return _rewritten({k: v for k, v in schema.items() if k != "nullable"}, _translate)
 
@@ -74,6 +76,7 @@ def _translate(place: dict[str, Any]) -> None:
         place["$ref"] = pointers.canonical(reference)
     if place.pop("nullable", False) is True:
         _allow_null(place)
+    correct_bounds(place)
 
 
 def _allow_null(place: dict[str, Any]) -> None:
