@@ -7,10 +7,11 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from html import escape
+from importlib import import_module
 from typing import Any
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock, paragraph
+from markdown_it.rules_block import StateBlock, paragraph, table
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
@@ -22,8 +23,17 @@ MAX_NESTING = 20
 _MAX_INLINE = 10_000
 """Characters of a formula within a line, with what closes it."""
 
+MAX_ADDRESSES = 200_000
+"""Characters of the addresses and titles of a block's links. Three characters, `[a]`, repeat those
+of a definition: without a limit, 100 KB became 600 MB."""
+MAX_LACKING = 2_000
+"""Cells that the lines of a table may lack, and those of a block's tables before the last one. They
+are added to lines: without a limit, a line of one character had hundreds."""
+
 _LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
 _HIGHLIGHTER = "highlighter"
+_ADDRESSES = "addresses"
+_LACKING = "lacking"
 _CODE_NAME = re.compile(r"[\w+#.-]{1,30}\Z")
 
 
@@ -45,6 +55,10 @@ def _parser() -> MarkdownIt:
     parser.validateLink = lambda url: bool(_LINK.match(url.strip()))  # type: ignore[method-assign]
     extend(parser)
     parser.inline.ruler.before("escape", "math", _inline_math)
+    # Its own limit is 65,536 for each table, of which a block may have many.
+    rule: Any = import_module("markdown_it.rules_block.table")
+    rule.MAX_AUTOCOMPLETED_CELLS = MAX_LACKING
+    parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.before(
         "fence", "math", _block_math, {"alt": ["paragraph", "reference", "blockquote", "list"]}
     )
@@ -143,6 +157,23 @@ def _formula_in_paragraph(state: StateBlock, last: int, lines: Sequence[str]) ->
     inline.content = "\n".join([*lines, inline.content])
 
 
+def _table(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A table; text, where the earlier tables of the block lack too many cells."""
+    lacking: int = state.env.get(_LACKING, 0)
+    if lacking > MAX_LACKING or not table(state, start, end, silent):
+        return False
+    if not silent:
+        columns = _cells(state, start + 1)
+        lines = range(start + 2, state.line)
+        state.env[_LACKING] = lacking + sum(max(0, columns - _cells(state, n)) for n in lines)
+    return True
+
+
+def _cells(state: StateBlock, line: int) -> int:
+    text = state.src[state.bMarks[line] : state.eMarks[line]].strip()
+    return text.removeprefix("|").removesuffix("|").count("|") + 1
+
+
 def _show_inline(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
     return mathml(tokens[index].content, block=tokens[index].meta["block"])
 
@@ -152,8 +183,13 @@ def _show_block(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
 
 
 def _show_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    tokens[index].attrSet("rel", "noopener noreferrer nofollow")
-    tokens[index].attrSet("target", "_blank")
+    token = tokens[index]
+    env[_ADDRESSES] = env.get(_ADDRESSES, 0) + sum(map(len, map(str, token.attrs.values())))
+    if env[_ADDRESSES] > MAX_ADDRESSES:
+        token.attrs = {}  # text, as it stands
+    else:
+        token.attrSet("rel", "noopener noreferrer nofollow")
+        token.attrSet("target", "_blank")
     return str(renderer.renderToken(tokens, index, options, env))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from server.web import mathml
-from server.web.markup import render
+from server.web.markup import MAX_ADDRESSES, MAX_LACKING, render
 
 HOSTILE: list[str] = json.loads(
     (Path(__file__).parents[2] / "data/hostile.json").read_text(encoding="utf-8")
@@ -146,3 +146,23 @@ def test_formulas_that_nothing_closes_take_no_time_of_their_square(source: str) 
     began = time.thread_time()
     render(source * (60_000 // len(source)))
     assert time.thread_time() - began < 8
+
+
+def test_definitions_that_are_named_often_do_not_multiply_their_addresses() -> None:
+    source = f"[a]: https://a.test/{'x' * 50_000}\n\n" + "[a]\n" * 10_000
+    html = render(source)
+    assert len(html) < MAX_ADDRESSES + 10 * len(source)
+    assert (html.count("<a href="), html.count("<a>")) == (3, 9_997)
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_cells_that_tables_lack_are_limited(count: int) -> None:
+    columns = 250
+    head = "|" + "a|" * columns + "\n|" + "-|" * columns + "\n"
+    html = render((head + "a\n" * 250 + "\n") * count)
+    assert columns < html.count("<td>") <= 2 * MAX_LACKING + 2 * columns
+
+
+def test_lines_of_a_table_may_lack_cells() -> None:
+    html = render("|a|b|c|\n|-|-|-|\n" + "|1|\n" * 500 + "\n|d|\n|-|\n|e|\n")
+    assert (html.count("<td>"), html.count("<table>")) == (1_501, 2)
