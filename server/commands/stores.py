@@ -25,12 +25,16 @@ def open_store(settings: Settings) -> Store:
     """
     if settings.has_memory_store:
         return MemoryStore()
+    from sqlalchemy.engine import URL
+
     from server.store.responses.sql import SqlStore
     from server.store.sqlalchemy_engine import parse_url
 
     if not settings.store:
         default_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    url = settings.store or f"sqlite:///{default_file()}"
+    # Names of folders may have characters that mean something else in a URL.
+    default = URL.create("sqlite", database=str(default_file())).render_as_string()
+    url = settings.store or default
     _make_private(parse_url(url))
     return SqlStore(url, settings.store_connections)
 

@@ -1,5 +1,6 @@
 """Where the settings' store is, and who may read it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,18 @@ async def test_the_default_store_is_in_the_users_data_folder(
     store = open_store(Settings())
     assert (tmp_path / ".local/share/gpt-oss-server/store.db").exists()
     await store.stop()
+
+
+@pytest.mark.parametrize("name", ["a%41", "a?b=c", "a#b", "100%", "a b", "ü"])
+async def test_the_users_data_folder_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / name))
+    store = open_store(Settings())
+    await store.start()
+    await store.stop()
+    assert (tmp_path / name / "gpt-oss-server/store.db").stat().st_size > 0
+    assert os.listdir(tmp_path) == [name]
 
 
 async def test_a_store_that_is_there_keeps_its_mode(tmp_path: Path) -> None:
