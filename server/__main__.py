@@ -31,8 +31,9 @@ def main() -> int:
 
 def _exit(status: int) -> NoReturn:
     """End the process at once, and free nothing."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # None where it was closed before the start
+            stream.flush()
     os._exit(status)
 
 

@@ -1,8 +1,11 @@
 """The command line `gpt-oss-server` and its options."""
 
 import argparse
+import io
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as in shells."""
-
+BROKEN_PIPE = 141
+"""The exit status where nobody reads the output any more, as in shells."""
 
 MAX_PORT = 65_535
 
@@ -33,9 +37,11 @@ _PARSE = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status: 0, 1 if it failed, 2 for an invalid option."""
-    options = vars(_parser().parse_args(argv))
-    command, run = options.pop("command"), options.pop("run")
+    command = ""
     try:
+        # It imports the options of `serve`, which takes some tenths of a second.
+        options = vars(_parser().parse_args(argv))
+        command, run = options.pop("command"), options.pop("run")
         run(**options)
     except CommandFailed as error:
         print(f"gpt-oss-server {command}: {error}", file=sys.stderr)
@@ -65,7 +71,9 @@ def _doctor(*, as_json: bool, **options: Any) -> None:
 
     from server.commands.doctor.report import doctor
 
-    if not doctor(settings, as_json=as_json):
+    with _piped():
+        is_well = doctor(settings, as_json=as_json)
+    if not is_well:
         raise CommandFailed("serve would fail here with these options")
 
 
@@ -76,8 +84,12 @@ def _chat(**options: Any) -> None:
     from server.commands.chat import Chat, ChatOptions, explained, plain
 
     chat_options = ChatOptions(**options)
+    _check_input()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # a byte that is no text must not end the chat
     try:
-        Chat(chat_options, Console()).run()
+        with _piped():
+            Chat(chat_options, Console()).run()
     except (OpenAIError, ValueError, OSError) as error:
         raise CommandFailed(plain(explained(error, chat_options.base_url))) from error
 
@@ -109,10 +121,32 @@ def _parse(file: str) -> None:
 def _show(view: Callable[[str], str], file: str) -> None:
     from server.errors import APIError
 
+    if file == "-":
+        _check_input()
     try:
-        print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
+        with _piped():
+            print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
     except (APIError, ValueError, OSError) as error:
         raise CommandFailed(str(error)) from error
+
+
+def _check_input() -> None:
+    """Raise CommandFailed if the standard input was closed before the start."""
+    if sys.stdin is None:
+        raise CommandFailed("there is no standard input")
+
+
+@contextmanager
+def _piped() -> Iterator[None]:
+    """For a command whose output may be a pipe: whatever reads it may end first, as `head` does."""
+    try:
+        yield
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Python writes the rest when it ends, and would show the error again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(BROKEN_PIPE) from None
 
 
 def _settings(options: dict[str, Any]) -> "Settings":

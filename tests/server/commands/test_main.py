@@ -37,6 +37,54 @@ def test_the_modules_main_is_the_command_line() -> None:
     assert ended.stderr.startswith("gpt-oss-server parse: ")
 
 
+def ended_by(*arguments: str, **streams: Any) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own, whose standard streams `streams` replaces."""
+    command = [sys.executable, "-m", "server", *arguments]
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    options: dict[str, Any] = {"cwd": ROOT, "env": environment, "text": True}
+    return subprocess.run(command, **options, stderr=subprocess.PIPE, **streams)
+
+
+@pytest.mark.parametrize("characters", [2, 20_000])
+@pytest.mark.parametrize("command", [("render",), ("parse",)])
+def test_output_that_nobody_reads_is_no_error(
+    tmp_path: Path, command: tuple[str, ...], characters: int
+) -> None:
+    file = tmp_path / "request.json"
+    file.write_text(json.dumps({"input": "a " * characters}))
+    reads, writes = os.pipe()
+    os.close(reads)
+    ended = ended_by(*command, str(file), stdout=writes)
+    os.close(writes)
+    assert (ended.returncode, ended.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status", "error"),
+    [
+        ("1", ["parse", "/dev/null"], 0, ""),
+        ("0", ["render", "-"], 1, "gpt-oss-server render: there is no standard input\n"),
+        ("0", ["chat"], 1, "gpt-oss-server chat: there is no standard input\n"),
+    ],
+)
+def test_standard_streams_may_be_closed(
+    closed: str, arguments: list[str], status: int, error: str
+) -> None:
+    shell = ["sh", "-c", f'exec "$@" {closed}<&-', "sh", sys.executable, "-m", "server"]
+    ended = subprocess.run(
+        [*shell, *arguments], cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (status, error)
+
+
+def test_ctrl_c_while_options_are_imported_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("server.commands.main._add_settings", interrupted)
+    assert main(["serve"]) == 130
+
+
 @pytest.mark.parametrize("command", ["serve", "chat"])
 def test_on_windows_one_sentence_names_the_supported_systems(command: str) -> None:
     program = (
