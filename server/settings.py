@@ -22,8 +22,10 @@ from server.options.tools import ToolOptions
 from server.options.values import (
     Keys,
     Several,
+    host_name,
     is_loopback,
     kubernetes_link,
+    model_name,
     origin,
     read_keys,
     sendable_key,
@@ -177,10 +179,15 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     def _origins(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(origin, value))
 
+    @field_validator("allowed_host")
+    @classmethod
+    def _host_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(host_name, value))
+
     @field_validator("served_model_name")
     @classmethod
     def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(value))
+        return tuple(dict.fromkeys(map(model_name, value)))
 
     @model_validator(mode="after")
     def _summaries_are_of_a_served_model(self) -> "Settings":

@@ -16,6 +16,8 @@ NO_TOOLS = "none"
 _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
 """Extensions of browsers have schemes of their own."""
 
+_NO_HOST = re.compile(r"[/?#@\s]")
+
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -91,6 +93,20 @@ def origin(value: str) -> str:
     if separator and not host:
         raise ValueError("expected an origin with a host, such as https://app.example")
     return scheme + separator + host
+
+
+def host_name(value: str) -> str:
+    """A name that requests may use. Raises ValueError for what no `Host` header can be."""
+    if not value or _NO_HOST.search(value):
+        raise ValueError("expected a name such as chat.example, without a scheme or a path")
+    return value
+
+
+def model_name(value: str) -> str:
+    """A name that clients may use. Raises ValueError for one that is empty or no line of text."""
+    if not value.strip() or _CONTROL.search(value):
+        raise ValueError("a name must not be empty, or have control characters")
+    return value
 
 
 def is_loopback(host: str) -> bool:

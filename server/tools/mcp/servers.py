@@ -44,6 +44,8 @@ MAX_HEADERS = 64
 MAX_HEADER = 8192
 """Characters of the value of a header."""
 
+_PLACE = re.compile(r" \(at [^()]*\)\Z")
+"""How an error of the parser ends."""
 _LABEL = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
@@ -176,11 +178,15 @@ def load_servers(path: Path) -> dict[str, Server]:
     Raises ValueError, without values of the file in its message.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
-        raise ValueError(f"{path} is not TOML") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not TOML: it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        # What is before it may quote the file.
+        place = _PLACE.search(str(error))
+        raise ValueError(f"{path} is not TOML{place[0] if place else ''}") from None
     tables = document.get("servers", {})
     if not isinstance(tables, dict) or document.keys() - {"servers"}:
         raise ValueError(f"{path}: expected tables [servers.LABEL] and nothing else")

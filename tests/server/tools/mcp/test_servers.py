@@ -50,6 +50,10 @@ def test_a_file_without_servers_is_empty(tmp_path: Path) -> None:
     assert load(tmp_path, "") == {}
 
 
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert load(tmp_path, '\ufeff[servers.a]\nurl = "https://a"').keys() == {"a"}
+
+
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mcp.toml"
 
@@ -58,7 +62,8 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 INVALID = {
-    "no TOML": ("[", "is not TOML"),
+    "no TOML": ("[", "is not TOML (at end of document)"),
+    "a line that is no TOML": ("a = 1\nhunter2\n", "is not TOML (at line 2, column 8)"),
     "another table": ("[other]", "expected tables"),
     "servers that are no tables": ("servers = 1", "expected tables"),
     "a label": ('[servers."a b"]\nurl = "https://a"', "letters"),
