@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
@@ -16,6 +17,9 @@ _SLICES = [_JSON_TEXT + "{1,10}", _JSON_TEXT + "+"]
 """Tokens that match one of these expressions have a tree of their own, so that a mask includes or
 excludes them all at once. llguidance's own list has two more: they do not speed up masks, but take
 a quarter of a second and 26 MB."""
+
+_building = Lock()
+"""Threads that need the tokenizer at once wait for the one that builds it."""
 
 
 class _Vocabulary:
@@ -37,7 +41,12 @@ class _Vocabulary:
         return encode(text)
 
 
-@cache
 def mask_tokenizer() -> LLTokenizer:
-    """The tokenizer of this process. Cached, because building it takes seconds."""
+    """The tokenizer of this process, which is built once: that takes a second."""
+    with _building:
+        return _mask_tokenizer()
+
+
+@cache
+def _mask_tokenizer() -> LLTokenizer:
     return LLTokenizer(TokenizerWrapper(_Vocabulary()), n_vocab=VOCAB_SIZE, slices=_SLICES)

@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from harmony.mask_tokenizer import mask_tokenizer
+
 ROOT = Path(__file__).parents[1]
 SERVE = (
     "server.commands.option_help",
@@ -115,6 +117,7 @@ def main(modules: Sequence[str]) -> None:
     """Import `modules`, then fork for each request until no more can come."""
     for module in modules:
         importlib.import_module(module)
+    mask_tokenizer()  # a server that starts would build it
     with socket.socket(fileno=os.dup(0)) as requests:
         request = _next_fork(requests)
     if request is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import httpx
 
+from harmony.mask_tokenizer import mask_tokenizer
 from server.commands.base_url import DEFAULT_URL, check_base_url
 from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others
@@ -48,6 +49,7 @@ def show_playground(options: PlaygroundOptions) -> None:
                 f"anybody who reaches {options.host} could use the server at {options.base_url}:"
                 " listen on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
             )
+        mask_tokenizer()  # to build it takes a second, in which no answer would go on
         listen(listener)
         asyncio.run(serve_site(site, listener, announce))
 

@@ -16,6 +16,7 @@ from uvloop import new_event_loop
 
 from adapters.base import Backend
 from adapters.errors import BackendError, EngineDied
+from harmony.mask_tokenizer import mask_tokenizer
 from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.failure import CommandFailed
@@ -125,6 +126,8 @@ async def _start(settings: Settings, backend: Backend, sandbox: PythonSandbox) -
     if isinstance(sandbox, ProcessSandbox) and (names is None or PYTHON in names):
         sandbox.start_soon()  # the tool waits for it
     await backend.start()
+    if settings.serves_playground or "grammar" in backend.info.features:
+        mask_tokenizer()  # to build it takes a second, in which no answer would go on
 
 
 def _open_sandbox(settings: Settings) -> PythonSandbox:

@@ -37,6 +37,7 @@ from server.commands.serve import (
     _listen,
     _open_sandbox,
     _raise_open_file_limit,
+    _start,
     serve,
 )
 from server.commands.stop_signals import StopSignals
@@ -222,6 +223,28 @@ def test_the_options_of_the_sandbox_reach_it(monkeypatch: pytest.MonkeyPatch) ->
     address = "http://sandbox:1"
     remote: Any = _open_sandbox(Settings(python_sandbox=address, python_sandbox_key="k"))
     assert remote == ((address, "k"), {})
+
+
+@pytest.mark.parametrize(
+    ("playground", "features", "built"),
+    [(True, (), True), (False, ("grammar",), True), (False, ("logprobs",), False)],
+)
+async def test_what_masks_need_is_there_before_requests_come(
+    monkeypatch: pytest.MonkeyPatch, playground: bool, features: tuple[str, ...], built: bool
+) -> None:
+    steps: list[str] = []
+
+    class Engine:
+        info = BackendInfo("e", "m", 8, 8, frozenset(features))
+
+        async def start(self) -> None:
+            steps.append("engine")
+
+    monkeypatch.setattr("server.commands.serve.mask_tokenizer", lambda: steps.append("vocabulary"))
+    engine: Any = Engine()
+    sandbox: Any = None
+    await _start(Settings(playground=playground), engine, sandbox)
+    assert steps == ["engine", "vocabulary"][: 1 + built]
 
 
 STRICT = {
