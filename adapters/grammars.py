@@ -214,7 +214,7 @@ class GrammarCompiler:
         self._vocab_size = vocab_size
         self._pool = ThreadPoolExecutor(_THREADS, "grammar")
         self._free_threads = asyncio.Semaphore(_THREADS)
-        # Building it takes seconds, so it starts before the first grammar needs it.
+        # Building it takes a second, so it starts before the first grammar needs it.
         self._tokenizer: Future[LLTokenizer] = self._pool.submit(mask_tokenizer)
         self._compiled: OrderedDict[str, asyncio.Task[Compilation]] = OrderedDict()
         self._closed = False

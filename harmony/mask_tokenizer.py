@@ -42,7 +42,10 @@ class _Vocabulary:
 
 
 def mask_tokenizer() -> LLTokenizer:
-    """The tokenizer of this process, which is built once: that takes a second."""
+    """The tokenizer of this process, which is built once.
+
+    Build it before the port opens: it holds the GIL for a second, in which no answer goes on.
+    """
     with _building:
         return _mask_tokenizer()
 

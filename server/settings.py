@@ -186,7 +186,7 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
 
     @field_validator("served_model_name")
     @classmethod
-    def _distinct(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+    def _model_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(model_name, value)))
 
     @model_validator(mode="after")

@@ -12,8 +12,8 @@ from typing import Any
 
 from harmony.schemas.keywords import is_number
 
-# Of a bound that is moved: a double has no more.
 _DIGITS = 15
+"""Significant digits that every double keeps."""
 _SIDES = (
     (1, "minimum", "exclusiveMinimum", ("maximum", "exclusiveMaximum")),
     (-1, "maximum", "exclusiveMaximum", ("minimum", "exclusiveMinimum")),
@@ -27,8 +27,8 @@ def correct_bounds(place: dict[str, Any]) -> None:
         return
     for sign, inclusive, exclusive, others in _SIDES:
         _move_integer(place, sign, inclusive, exclusive, others)
-    for sign, _, _, others in _SIDES:
-        for word in others:
+    for sign, inclusive, exclusive, _ in _SIDES:
+        for word in (inclusive, exclusive):
             _add_beginnings(place, sign, word)
 
 
@@ -58,10 +58,10 @@ def _move_integer(
 def _add_beginnings(place: dict[str, Any], sign: int, word: str) -> None:
     """Permit the numbers with which the digits of the bound `word` begin.
 
-    sign: 1 for an upper bound, -1 for a lower one.
+    sign: as in `_move_integer`.
     """
     bound, combined = place.get(word), place.get("allOf", [])
-    if not is_number(bound) or sign * bound <= 0 or not isinstance(combined, list):
+    if not is_number(bound) or sign * bound >= 0 or not isinstance(combined, list):
         return
     shorter = [*_beginnings(bound)]
     if shorter:
@@ -72,6 +72,6 @@ def _add_beginnings(place: dict[str, Any], sign: int, word: str) -> None:
 def _beginnings(bound: int | float) -> Iterator[float]:
     whole, _, digits = f"{Decimal(repr(bound)):f}".partition(".")
     if len(digits) <= _DIGITS:
-        # llguidance writes 1.0 as 1, which is no text that a bound excludes.
+        # One that ends with 0 is the number of a shorter one, or an integer, which is permitted.
         ends = (end for end in range(1, len(digits)) if digits[end - 1] != "0")
         yield from (float(f"{whole}.{digits[:end]}") for end in ends)

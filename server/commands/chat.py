@@ -79,6 +79,14 @@ class Answer:
         return message | ({"tool_calls": calls} if calls else {})
 
 
+class Terminal(Console):
+    """Standard output. A pipe that nobody reads is an error, as it is for other commands."""
+
+    def on_broken_pipe(self) -> None:
+        """Called in an `except` block. Raises BrokenPipeError, where Rich would end the process."""
+        raise
+
+
 class Chat:
     """A conversation with a server, shown on `console`. ask: reads a line from the user.
 

@@ -36,13 +36,18 @@ _PARSE = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status: 0, 1 if it failed, 2 for an invalid option."""
+    """Run a command. Returns the exit status: 0, 1 if it failed, 130 after Ctrl-C.
+
+    Raises SystemExit after `--help` and `--version`, with 2 for an invalid option, and with 141
+    where nobody reads the output.
+    """
     command = ""
     try:
-        # It imports the options of `serve`, which takes some tenths of a second.
-        options = vars(_parser().parse_args(argv))
-        command, run = options.pop("command"), options.pop("run")
-        run(**options)
+        with _piped():
+            # Not before: the import of the options of `serve` takes long enough for a Ctrl-C.
+            options = vars(_parser().parse_args(argv))
+            command, run = options.pop("command"), options.pop("run")
+            run(**options)
     except CommandFailed as error:
         print(f"gpt-oss-server {command}: {error}", file=sys.stderr)
         return error.status
@@ -71,25 +76,23 @@ def _doctor(*, as_json: bool, **options: Any) -> None:
 
     from server.commands.doctor.report import doctor
 
-    with _piped():
-        is_well = doctor(settings, as_json=as_json)
-    if not is_well:
+    if not doctor(settings, as_json=as_json):
         raise CommandFailed("serve would fail here with these options")
 
 
 def _chat(**options: Any) -> None:
     from openai import OpenAIError
-    from rich.console import Console
 
-    from server.commands.chat import Chat, ChatOptions, explained, plain
+    from server.commands.chat import Chat, ChatOptions, Terminal, explained, plain
 
     chat_options = ChatOptions(**options)
     _check_input()
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # a byte that is no text must not end the chat
     try:
-        with _piped():
-            Chat(chat_options, Console()).run()
+        Chat(chat_options, Terminal()).run()
+    except BrokenPipeError:
+        raise
     except (OpenAIError, ValueError, OSError) as error:
         raise CommandFailed(plain(explained(error, chat_options.base_url))) from error
 
@@ -124,8 +127,9 @@ def _show(view: Callable[[str], str], file: str) -> None:
     if file == "-":
         _check_input()
     try:
-        with _piped():
-            print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
+        print(view(sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")))
+    except BrokenPipeError:
+        raise
     except (APIError, ValueError, OSError) as error:
         raise CommandFailed(str(error)) from error
 
@@ -138,11 +142,13 @@ def _check_input() -> None:
 
 @contextmanager
 def _piped() -> Iterator[None]:
-    """For a command whose output may be a pipe: whatever reads it may end first, as `head` does."""
+    """End without an error where what reads the output has ended, as `head` does."""
     try:
-        yield
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except BrokenPipeError:
         # Python writes the rest when it ends, and would show the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

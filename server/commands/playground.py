@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -12,6 +13,7 @@ from server.commands.failure import CommandFailed
 from server.commands.listening import bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
+from server.options.values import host_name
 from server.web.site import create_site
 
 
@@ -38,7 +40,7 @@ def show_playground(options: PlaygroundOptions) -> None:
     """
     log_to_stderr(logging.INFO)
     _check_base_url(options.base_url)
-    site = create_site(options.base_url, options.allowed_host)
+    site = create_site(options.base_url, _names(options.allowed_host))
 
     def announce(address: str) -> None:
         print(f"Playground for {options.base_url} on {address}/playground", flush=True)
@@ -49,7 +51,7 @@ def show_playground(options: PlaygroundOptions) -> None:
                 f"anybody who reaches {options.host} could use the server at {options.base_url}:"
                 " listen on 127.0.0.1 (--host), or allow it with --allow-anonymous true"
             )
-        mask_tokenizer()  # to build it takes a second, in which no answer would go on
+        mask_tokenizer()
         listen(listener)
         asyncio.run(serve_site(site, listener, announce))
 
@@ -61,3 +63,10 @@ def _check_base_url(base_url: str) -> None:
         raise CommandFailed(
             "--base-url: expected no user name, query or fragment; keys go in the page"
         )
+
+
+def _names(allowed: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(map(host_name, allowed))
+    except ValueError as error:
+        raise CommandFailed(f"--allowed-host: {error}") from error

@@ -121,13 +121,16 @@ def _serve(settings: Settings, stop: StopSignals) -> None:
 
 
 async def _start(settings: Settings, backend: Backend, sandbox: PythonSandbox) -> None:
-    """Start the backend. A sandbox of this machine starts its first process while a model loads."""
+    """Start the backend, then build what masks need.
+
+    A sandbox of this machine starts its first process while a model loads.
+    """
     names = settings.hosted_tool_names
     if isinstance(sandbox, ProcessSandbox) and (names is None or PYTHON in names):
         sandbox.start_soon()  # the tool waits for it
     await backend.start()
     if settings.serves_playground or "grammar" in backend.info.features:
-        mask_tokenizer()  # to build it takes a second, in which no answer would go on
+        mask_tokenizer()
 
 
 def _open_sandbox(settings: Settings) -> PythonSandbox:

@@ -80,8 +80,8 @@ class Gateway:
     async def start(self, spec: AnswerSpec) -> Run:
         """Admit the answer and start its run. Raises APIError for errors before sampling.
 
-        A caller that is cancelled while the journal begins leaves a run, which is cancelled, too:
-        it ends what is stored.
+        Where the caller is cancelled while the journal begins, the run is started and cancelled: it
+        ends what is stored.
         """
         cancelled = None
         meter = Meter(self.tokens, self._observer, prompt=spec.prompt_count)
@@ -105,7 +105,8 @@ class Gateway:
         )
         run.when_done(ticket.leave)
         if cancelled is not None:
-            # After its first step: a run that is cancelled before it may end nothing.
+            # After its first step. Cancelled before that it would emit nothing, and what is stored
+            # would stay in progress.
             asyncio.get_running_loop().call_soon(run.cancel)
             raise cancelled
         return run

@@ -184,7 +184,7 @@ def _outcome(event: ToolResult | ApprovalRequested, *, in_time: bool) -> CallOut
     return "failed" if in_time else "timeout"
 
 
-class _Interrupted(Exception):
+class Interrupted(Exception):
     """Something that the tool awaited was cancelled, and the tool was not."""
 
 
@@ -213,7 +213,7 @@ class _RunningCall:
         except asyncio.CancelledError:
             if self._task.cancelling():
                 raise
-            ended = _Interrupted()
+            ended = Interrupted()
         if not self._task.cancelling():
             await self.events.put(ended)
 

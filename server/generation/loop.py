@@ -51,7 +51,8 @@ CLOSE_SECONDS = 1.0
 class Loop:
     """Makes the events of one answer between `Outbound.start` and its last events.
 
-    turn: the first one. summaries: adds summaries of the reasoning; None for none.
+    turn: the first one. summaries: adds summaries of the reasoning; None for an
+    answer without them.
     """
 
     def __init__(
@@ -161,9 +162,11 @@ class Loop:
             yield chunks
         finally:
             try:
-                async with asyncio.timeout(CLOSE_SECONDS):
+                async with asyncio.timeout(CLOSE_SECONDS) as limit:
                     await chunks.aclose()
             except TimeoutError:
+                if not limit.expired():
+                    raise
                 logger.warning("request %s: the engine is slow to close it", self._request_id)
 
     def _raise_or_log(self, error: Exception, *, is_late: bool) -> None:

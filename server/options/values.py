@@ -13,10 +13,10 @@ from pydantic_settings import NoDecode
 NO_TOOLS = "none"
 """The value of `--hosted-tools` without any tool."""
 
-_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\s]+", re.IGNORECASE)
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://(?!:)[^/?#@\s]+", re.IGNORECASE)
 """Extensions of browsers have schemes of their own."""
 
-_NO_HOST = re.compile(r"[/?#@\s]")
+_NOT_IN_HOST = re.compile(r"[/?#@\s]")
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
@@ -89,15 +89,12 @@ def origin(value: str) -> str:
     if not _ORIGIN.fullmatch(value):
         raise ValueError("expected * or an origin such as https://app.example, without a path")
     scheme, separator, authority = value.lower().partition("://")
-    host = authority.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
-    if separator and not host:
-        raise ValueError("expected an origin with a host, such as https://app.example")
-    return scheme + separator + host
+    return scheme + separator + authority.removesuffix(_DEFAULT_PORTS.get(scheme, ""))
 
 
 def host_name(value: str) -> str:
-    """A name that requests may use. Raises ValueError for what no `Host` header can be."""
-    if not value or _NO_HOST.search(value):
+    """A name of the server. Raises ValueError for none, and one with a scheme, a path or a user."""
+    if not value or _NOT_IN_HOST.search(value):
         raise ValueError("expected a name such as chat.example, without a scheme or a path")
     return value
 

@@ -17,8 +17,9 @@ logger = logging.getLogger(__name__)
 class FileLocks:
     """The locks of all gateways that use a database.
 
-    folder: created if missing. With None, or if it is not writable, there are no locks, and only
-    missing heartbeats show that a gateway has ended. gateway: this gateway's id.
+    folder: created if missing. With None, or if it is not writable or its file system has no locks,
+    there are none, and only missing heartbeats show that a gateway has ended. gateway: this
+    gateway's id.
     """
 
     def __init__(self, folder: Path | None, gateway: str) -> None:

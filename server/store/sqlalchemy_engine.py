@@ -236,8 +236,8 @@ class _SqliteConnection(sqlite3.Connection):
 async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection:
     """Connect in a daemon thread, as SQLAlchemy does. If this fails, wait until that thread ends.
 
-    aiosqlite does not: a thread that ends after its event loop writes a traceback. A disk that does
-    not answer is not waited for.
+    aiosqlite does not: a thread that ends after its event loop writes a traceback. It waits for a
+    second at most: a disk may never answer.
     """
     connection = aiosqlite.connect(database, **options)
     thread = connection._thread

@@ -27,8 +27,8 @@ MAX_ADDRESSES = 200_000
 """Characters of the addresses and titles of a block's links. Three characters, `[a]`, repeat those
 of a definition: without a limit, 100 KB became 600 MB."""
 MAX_LACKING = 2_000
-"""Cells that the lines of a table may lack, and those of a block's tables before the last one. They
-are added to lines: without a limit, a line of one character had hundreds."""
+"""The most cells that are added to a table's short lines. Once the tables of a block have got more,
+the next ones stay text. Without a limit, a line of one character had hundreds."""
 
 _LINK = re.compile(r"(?i)\A(?:https?://|mailto:|#)")
 _HIGHLIGHTER = "highlighter"
@@ -56,8 +56,9 @@ def _parser() -> MarkdownIt:
     extend(parser)
     parser.inline.ruler.before("escape", "math", _inline_math)
     # Its own limit is 65,536 for each table, of which a block may have many.
-    rule: Any = import_module("markdown_it.rules_block.table")
-    rule.MAX_AUTOCOMPLETED_CELLS = MAX_LACKING
+    # By its name: in the package, `table` is the function.
+    module: Any = import_module("markdown_it.rules_block.table")
+    module.MAX_AUTOCOMPLETED_CELLS = MAX_LACKING
     parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})
     parser.block.ruler.before(
         "fence", "math", _block_math, {"alt": ["paragraph", "reference", "blockquote", "list"]}
@@ -186,7 +187,7 @@ def _show_link(renderer: Any, tokens: Sequence[Token], index: int, options: Any,
     token = tokens[index]
     env[_ADDRESSES] = env.get(_ADDRESSES, 0) + sum(map(len, map(str, token.attrs.values())))
     if env[_ADDRESSES] > MAX_ADDRESSES:
-        token.attrs = {}  # text, as it stands
+        token.attrs = {}  # a link without an address shows its text alone
     else:
         token.attrSet("rel", "noopener noreferrer nofollow")
         token.attrSet("target", "_blank")

@@ -85,7 +85,7 @@ class Proxy:
     def _request(self, scope: Scope, body: bytes) -> httpx.Request:
         """The request for the other server.
 
-        Raises NotFound for what is not of its API, and InvalidRequest for a URL that cannot be one.
+        Raises NotFound for what is not of its API, and InvalidRequest for what is no URL.
         """
         address = self._address(scope)
         try:

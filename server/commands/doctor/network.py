@@ -100,7 +100,8 @@ def _hub_token() -> str:
 
     Raises ValueError for one that cannot be read, or sent.
     """
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # it is slow
+    # Here, because it takes a while to load.
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     try:
         token = build_hf_headers().get("authorization", "").removeprefix("Bearer ")

@@ -33,6 +33,8 @@ from server.tools.mcp.http import Exchange, Guard, GuardTransport, http_client
 from server.tools.mcp.message_size import MAX_RESPONSE, TOO_LARGE
 from server.tools.mcp.servers import Server
 
+logger = logging.getLogger(__name__)
+
 PING_SECONDS = 10.0
 """Seconds in which a server that works answers a ping."""
 
@@ -81,7 +83,7 @@ class Connection:
     """One client of one server.
 
     A task of its own enters and leaves the client, because its cancel scopes belong to one task.
-    The requests are sent by the tasks of their callers.
+    The requests are sent by the tasks of their callers. label: that of the server.
     """
 
     def __init__(
@@ -90,10 +92,15 @@ class Connection:
         exchange: Exchange,
         kind: TransportKind,
         known: Negotiated | None,
+        label: str,
     ) -> None:
         self.exchange = exchange
         self._kind: TransportKind = kind
+        self._label = label
         self._closing = asyncio.Event()
+        # Of each request that is not answered yet: resolved when it ends.
+        self._requests: set[asyncio.Future[None]] = set()
+        self._suspicion: asyncio.Task[None] | None = None
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         discovered = known.discovered if known else None
         mode = "auto" if known is None else "legacy"
@@ -153,6 +160,8 @@ class Connection:
             notify()
 
         self.exchange.begin()
+        ended = asyncio.get_running_loop().create_future()
+        self._requests.add(ended)
         try:
             session = self._client.result().session
             try:
@@ -167,6 +176,12 @@ class Connection:
             if isinstance(error, MCPError) and error.message == _CLOSED:
                 self._closing.set()  # The next call opens another connection.
             raise self.failure(error) from None
+        except asyncio.CancelledError:
+            self._suspect()
+            raise
+        finally:
+            self._requests.discard(ended)
+            ended.set_result(None)
 
     async def _list_for_headers(self) -> None:
         session = self._client.result().session
@@ -229,16 +244,32 @@ class Connection:
         is_redirect = (self.exchange.status or 0) < HTTPStatus.BAD_REQUEST
         return isinstance(error, MCPError) and error.message not in _STAND_INS and not is_redirect
 
-    async def answers(self) -> bool:
+    def _suspect(self) -> None:
+        """End a program that hangs, in the background. Called where a request was given up.
+
+        All later calls would fail: a program is started again only once it has ended.
+        """
+        if self._kind == "stdio" and (self._suspicion is None or self._suspicion.done()):
+            self._suspicion = asyncio.create_task(self._end_if_hung())
+
+    async def _end_if_hung(self) -> None:
+        if await self._answers():
+            return
+        if self._requests:
+            # One that is within its time may keep the program from its answer.
+            await asyncio.wait(set(self._requests))
+        if not self.closed and not await self._answers():
+            logger.warning("the program of the MCP server %s hangs, and is ended", self._label)
+            await self.close()
+
+    async def _answers(self) -> bool:
         """Whether the server answers a ping in time. An error is an answer, too."""
+        session = self._client.result().session
         try:
             async with asyncio.timeout(PING_SECONDS):
-                session = self._client.result().session
                 await session.send_request(types.PingRequest(), types.EmptyResult)
-        except TimeoutError:
-            return False
-        except Exception:  # also groups: the SDK runs its transports in task groups
-            return True
+        except Exception as error:  # also of a connection that has ended: the next call opens one
+            return not isinstance(error, TimeoutError)
         return True
 
     def abort(self) -> asyncio.Task[None]:
@@ -310,7 +341,7 @@ class Dialer:
     ) -> Connection:
         exchange = Exchange()
         if server.url is None:
-            return Connection(_stdio(server), exchange, kind, known)
+            return Connection(_stdio(server), exchange, kind, known, server.label)
 
         def guard(transport: Any) -> Any:
             return self._guard(transport, server.allow_private)
@@ -322,7 +353,7 @@ class Dialer:
             transport = sse_client(server.url, headers=headers, httpx_client_factory=factory)
         else:
             transport = _streamable(server.url, guard, exchange, headers)
-        return Connection(transport, exchange, kind, known)
+        return Connection(transport, exchange, kind, known, server.label)
 
 
 @asynccontextmanager

@@ -12,16 +12,19 @@ from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, TOO_LARGE, V
 _KEPT = 128
 """Bytes of the end of a message that may hold its id."""
 
-# Where the SDKs write the id of a message: among its first members, or as the last one.
-_FIRST = re.compile(rb'\s*\{\s*(?:"jsonrpc":\s*"2\.0",\s*)?"id":\s*(\d+),')
+_VERSION = rb'(?:"jsonrpc":\s*"2\.0",\s*)?'
+_OUTCOME = rb'"(?:result|error)"'
+# How answers begin. SDKs write the id before the result, or at the end. Requests have neither.
+_FIRST = re.compile(rb"\s*\{\s*" + _VERSION + rb'"id":\s*(\d+),\s*' + _VERSION + _OUTCOME)
+_ANSWER = re.compile(rb"\s*\{\s*" + _VERSION + _OUTCOME)
 _LAST = re.compile(rb'[,{]\s*"id":\s*(\d+)\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s*\Z')
 
 
 def pass_on(program: BinaryIO, server: BinaryIO) -> None:
     """Pass each line on, until the program closes its output.
 
-    What is not UTF-8 is replaced. In place of a message over a limit its request gets an error; a
-    notification is left out. Raises OSError if the server has closed its end.
+    What is not UTF-8 is replaced. In place of an answer over a limit its request gets an error;
+    other messages over it are left out. Raises OSError if the server has closed its end.
     """
     while line := program.readline(MAX_RESPONSE + 1):
         if len(line) > MAX_RESPONSE or ValueCounter(is_stream=False).add(line) > MAX_VALUES:
@@ -39,9 +42,9 @@ def _end_of_line(line: bytes, program: BinaryIO) -> bytes:
 
 
 def _error(start: bytes, end: bytes) -> bytes:
-    """The line of an error for the request that a message answers; empty where it has no id."""
-    found = _FIRST.match(start) or _LAST.search(end)
-    if found is None:
+    """The line of an error for the request that a message answers; empty where it answers none."""
+    found = _FIRST.match(start) or (_ANSWER.match(start) and _LAST.search(end))
+    if not found:
         return b""
     error = b'{"code":-32603,"message":"%b"}' % TOO_LARGE.encode()
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (found[1], error)

@@ -1,7 +1,6 @@
 """The connections and lists that all sessions of the tool `mcp` share. It needs the extra `mcp`."""
 
 import asyncio
-import logging
 from typing import Any
 
 from server.tools.mcp.connection import Connection, Dialer, Negotiated, silence_sdk
@@ -9,8 +8,6 @@ from server.tools.mcp.failures import CONNECTION_CLOSED, protocol_error
 from server.tools.mcp.http import GuardTransport
 from server.tools.mcp.listing import Listings
 from server.tools.mcp.servers import Server
-
-logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 4.0
 """Seconds for programs to end. Their supervisors kill them after one."""
@@ -28,7 +25,6 @@ class Runtime:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._dialer = Dialer(guard, self.keep)
         self._programs: dict[str, Connection] = {}
-        self._checked: set[Connection] = set()
         self._locks: dict[str, asyncio.Lock] = {}
         self._stopped = False
         self.listings = Listings(self.connect, self.release, self.keep)
@@ -58,28 +54,9 @@ class Runtime:
             return program
 
     def release(self, server: Server, connection: Connection) -> None:
-        """Close a connection in the background. Programs go on, except those that hang."""
+        """Close a connection in the background. Programs go on."""
         if server.url is not None:
             self.keep(asyncio.create_task(connection.close()))
-        else:
-            self.check(server, connection)
-
-    def check(self, server: Server, connection: Connection) -> None:
-        """End a program that hangs, in the background.
-
-        All later calls would fail, as nobody else would start it again.
-        """
-        if server.url is None and connection not in self._checked:
-            self._checked.add(connection)
-            self.keep(asyncio.create_task(self._end_if_hung(server, connection)))
-
-    async def _end_if_hung(self, server: Server, connection: Connection) -> None:
-        try:
-            if not connection.closed and not await connection.answers():
-                logger.warning("the program of the MCP server %s hangs, and is ended", server.label)
-                await connection.close()
-        finally:
-            self._checked.discard(connection)
 
     async def stop(self) -> None:
         """Close all connections and end all programs."""

@@ -219,8 +219,7 @@ class McpSession:
             if failure.code in (INVALID_PARAMS, METHOD_NOT_FOUND) or self._connection is None:
                 # The tool may be gone, or the server speaks in another way than before.
                 self._runtime.listings.forget(self._server, self._context.owner)
-            if failure is too_late and self._connection is not None:
-                self._runtime.check(self._server, self._connection)
+            if failure is too_late:
                 failure = self._reported() or failure
             return failed_result(failure, self._redactor)
         return await run(lambda: read_result(result, self._redactor), Size.MEDIUM)

@@ -44,10 +44,13 @@ def main() -> None:
     os.close(its_output)
     passing = threading.Thread(target=_pass_on, args=(output,), daemon=True)
     passing.start()
-    threading.Thread(target=_end, args=(program,), daemon=True).start()
+    is_closed = threading.Event()
+    threading.Thread(target=_end, args=(program, is_closed), daemon=True).start()
     status = _wait(program)
     end_all(program)
-    # Until the server has the last messages, unless it reads no more.
+    while passing.is_alive() and not is_closed.is_set():
+        passing.join(GRACE_SECONDS)
+    # A server that has closed the input may not read the last messages.
     passing.join(GRACE_SECONDS)
     os._exit(status)
 
@@ -69,11 +72,12 @@ def _pass_on(output: int) -> None:
         pass_on(program, server)
 
 
-def _end(program: int) -> None:
-    """End the program when the other end of its standard input is closed."""
+def _end(program: int, is_closed: threading.Event) -> None:
+    """Set the event, and end the program, when the other end of its standard input is closed."""
     poll = select.poll()
     poll.register(0, 0)  # No event but the end, which is always reported. Nothing is read.
     poll.poll()
+    is_closed.set()
     for number in (signal.SIGTERM, signal.SIGKILL):
         time.sleep(GRACE_SECONDS)
         with suppress(ProcessLookupError):

@@ -186,24 +186,27 @@ class ProcessSandbox:
             live = await self._process_of(record)
             lost, record.lost = record.lost, False
             events = live.run(code, timeout, record.limits.output)
-            finished = False
+            end: CellEnd | None = None
             try:
                 if lost:
                     yield OutputText("stderr", RESTARTED)
                 async for event in events:
-                    finished = isinstance(event, CellEnd)
+                    if isinstance(event, CellEnd):
+                        end = event
                     yield event
             finally:
                 try:
                     await events.aclose()
                 finally:
                     record.used = time.monotonic()
+                    # Nobody has read the output of a cell that was cancelled.
+                    record.lost = lost and end is None
                     if not live.alive:
                         # The lock is kept until then: the next cell needs another process.
                         await completed(live.kill(""))
-                        record.live, lost = None, True
-                    # Nobody has read the output of a cell that was cancelled.
-                    record.lost = lost and not finished
+                        record.live = None
+                        # Only this outcome says that the variables are lost.
+                        record.lost = end is None or end.outcome != "died"
 
     async def files(self, session: str) -> list[SandboxFile]:
         """The files of the session's folder, sorted by path."""
@@ -251,8 +254,9 @@ class ProcessSandbox:
         """Kill the session's processes and delete its folder. Idempotent."""
         if not SESSION_ID.fullmatch(session):
             return
-        record = self._sessions.get(session) or self._find(session, SandboxLimits())
-        self._folders.forget(session)
+        with unavailable_on_oserror():
+            record = self._sessions.get(session) or self._find(session, SandboxLimits())
+            self._folders.forget(session)
         self._sessions.pop(session, None)
         if record is not None:
             record.closed = True

@@ -25,10 +25,9 @@ _LAST_TIME = (1 << 63) - 1
 """Nanoseconds, in the year 2262."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OF_THE_MACHINE = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO),
-}
+_OF_THE_MACHINE = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+)
 """Errors that say nothing about a path."""
 
 

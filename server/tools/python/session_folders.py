@@ -72,9 +72,8 @@ class SessionFolders:
         folder.mkdir(mode=0o711)
         with ExitStack() as lock:
             try:
-                folder.chmod(
-                    0o711
-                )  # also where the umask is stricter: the session's user enters it
+                # Also where the umask is stricter: the session's user enters it.
+                folder.chmod(0o711)
                 lock.enter_context(_locked(folder))
                 Folders.make(folder, user)
             except OSError:

@@ -45,18 +45,30 @@ def ended_by(*arguments: str, **streams: Any) -> subprocess.CompletedProcess[str
     return subprocess.run(command, **options, stderr=subprocess.PIPE, **streams)
 
 
+def ended_unread(*arguments: str) -> tuple[int, str]:
+    """The exit status and the errors of a command whose output is a pipe that nobody reads."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    ended = ended_by(*arguments, stdout=writes)
+    os.close(writes)
+    return ended.returncode, ended.stderr
+
+
 @pytest.mark.parametrize("characters", [2, 20_000])
-@pytest.mark.parametrize("command", [("render",), ("parse",)])
+@pytest.mark.parametrize("command", ["render", "parse"])
 def test_output_that_nobody_reads_is_no_error(
-    tmp_path: Path, command: tuple[str, ...], characters: int
+    tmp_path: Path, command: str, characters: int
 ) -> None:
     file = tmp_path / "request.json"
     file.write_text(json.dumps({"input": "a " * characters}))
-    reads, writes = os.pipe()
-    os.close(reads)
-    ended = ended_by(*command, str(file), stdout=writes)
-    os.close(writes)
-    assert (ended.returncode, ended.stderr) == (141, "")
+    assert ended_unread(command, str(file)) == (141, "")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["doctor"], ["chat", "--model", "m"]]
+)
+def test_no_command_fails_where_nobody_reads_its_output(arguments: list[str]) -> None:
+    assert ended_unread(*arguments) == (141, "")
 
 
 @pytest.mark.parametrize(

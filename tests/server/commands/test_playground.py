@@ -98,6 +98,7 @@ def test_a_server_that_ends_breaks_the_stream(forks: Forks, tmp_path: Path) -> N
         (["--base-url", "ftp://localhost/v1"], "expected the address of an API"),
         (["--base-url", "http://a:x/v1"], "expected the address of an API"),
         (["--base-url", "http://a:99999/v1"], "expected the address of an API"),
+        (["--allowed-host", "https://a.example"], "--allowed-host: expected a name"),
         (["--base-url", "http://xn--/v1"], "expected the address of an API"),
         (["--base-url", "http://a:b@localhost/v1"], "keys go in the page"),
         (["--host", "0.0.0.0", "--port", "0"], "--allow-anonymous true"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,23 +117,48 @@ async def test_a_file_that_cannot_be_removed_is_not_kept_locked(
     await locks.stop()
 
 
-async def test_without_locks_of_the_file_system_no_gateway_has_ended(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+@pytest.fixture
+def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file system has no locks."""
+
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    locks = FileLocks(folder, "one")
-    with monkeypatch.context() as patches:
-        patches.setattr(fcntl, "flock", refuse)
-        await locks.start()
-        (folder / "other").touch()
-        before = os.listdir("/proc/self/fd") if sys.platform == "linux" else []
-        assert await locks.ended() == frozenset()
-        assert not before or os.listdir("/proc/self/fd") == before
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+@pytest.mark.usefixtures("without_locks")
+async def test_a_file_that_cannot_be_locked_is_removed(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where others can lock it, they would take its gateway for ended."""
+    await FileLocks(folder, "one").start()
     assert "No locks available" in caplog.text
-    assert names(folder) == ["other"]
-    await locks.stop()
+    assert names(folder) == []
+
+
+@pytest.mark.usefixtures("without_locks")
+async def test_without_locks_no_gateway_has_ended_and_no_file_stays_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[int] = []
+    open_file, close_file = os.open, os.close
+
+    def note_open(*arguments: Any) -> int:
+        opened.append(open_file(*arguments))
+        return opened[-1]
+
+    def note_close(descriptor: int) -> None:
+        opened.remove(descriptor)
+        close_file(descriptor)
+
+    locks = FileLocks(folder, "one")
+    await locks.start()
+    (folder / "other").touch()
+    monkeypatch.setattr("server.store.filelocks.os.open", note_open)
+    monkeypatch.setattr("server.store.filelocks.os.close", note_close)
+    assert await locks.ended() == frozenset()
+    assert opened == []
 
 
 async def test_a_removed_file_is_no_evidence(folder: Path) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -276,18 +275,29 @@ async def test_no_thread_of_a_connection_that_failed_outlives_the_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would write a traceback where its event loop ended first."""
-    stop, before = aiosqlite.Connection.stop, set(threading.enumerate())
+    stop, join = aiosqlite.Connection.stop, threading.Thread.join
+    threads: list[threading.Thread] = []
+    joined = threading.Event()
 
     def stop_late(connection: aiosqlite.Connection) -> asyncio.Future[None] | None:
-        connection._tx.put_nowait((None, lambda: time.sleep(0.1)))
+        threads.append(connection._thread)
+        connection._tx.put_nowait((None, joined.wait))
         return stop(connection)
 
+    def note_join(thread: threading.Thread, timeout: float | None = None) -> None:
+        if thread in threads:
+            joined.set()
+        join(thread, timeout)
+
     monkeypatch.setattr(aiosqlite.Connection, "stop", stop_late)
+    monkeypatch.setattr(threading.Thread, "join", note_join)
     store = SqlStore(f"sqlite:///{tmp_path}")
-    with pytest.raises(StoreUnavailable):
-        await store.start()
-    started = set(threading.enumerate()) - before
-    assert not [thread for thread in started if "connection_worker" in thread.name]
+    try:
+        with pytest.raises(StoreUnavailable):
+            await store.start()
+        assert [thread.is_alive() for thread in threads] == [False]
+    finally:
+        joined.set()
 
 
 async def test_a_connection_that_is_closed_in_a_write_leaves_the_file(tmp_path: Path) -> None:

@@ -60,6 +60,17 @@ def test_a_notification_that_is_too_large_is_left_out(inner: bytes) -> None:
     assert passed(message + NEXT) == NEXT
 
 
+@pytest.mark.parametrize(
+    ("first", "last"), [((VERSION, ID), ()), ((ID, VERSION), ()), ((VERSION,), (ID,))]
+)
+def test_a_request_of_the_program_that_is_too_large_is_left_out(
+    first: tuple[bytes, ...], last: tuple[bytes, ...]
+) -> None:
+    """Its id is not that of a request of the server."""
+    parts = [*first, b'"method":"m"', b'"params":{' + LONG + b"}", *last]
+    assert passed(b"{" + b",".join(parts) + b"}\n" + NEXT) == NEXT
+
+
 def test_a_message_may_be_as_large_as_its_limits() -> None:
     message = b'{"result":[' + b'"",' * (MAX_VALUES - 2) + b'""]}\n'
     assert passed(message) == message

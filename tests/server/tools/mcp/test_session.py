@@ -166,9 +166,9 @@ async def test_a_program_that_hangs_is_started_again(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
     tool = await make_tool(Server("t", command=program))
     session = await tool.open(NEVER_ASK, context(timeout=0.1))
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.1)
 
     hung = await result(session, call("t__freeze"))
     await until(lambda: "hangs" in caplog.text)
@@ -188,12 +188,27 @@ async def test_a_program_that_answers_goes_on_after_a_call_that_took_too_long(
     hasty = await tool.open(NEVER_ASK, context(timeout=0.1))
 
     assert (await result(hasty, call("t__slow", '{"steps": 1000}'))).failed
-    assert tool._runtime is not None
-    while tool._runtime._tasks:
-        await asyncio.wait(tool._runtime._tasks)
+    assert hasty._connection is not None
+    await hasty._connection._suspicion
 
     assert (await result(session, call("t__count"))).text == "1"
-    assert not caplog.records
+    assert "hangs" not in caplog.text
+
+
+async def test_a_call_within_its_time_is_not_ended_with_one_that_is_given_up(
+    program: tuple[str, ...], make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = await make_tool(Server("t", command=program))
+    session = await tool.open(NEVER_ASK, context())
+    hasty = await tool.open(NEVER_ASK, context(timeout=0.05))
+    monkeypatch.setattr(connection, "PING_SECONDS", 0.05)
+
+    patient = asyncio.create_task(result(session, call("t__freeze", '{"seconds": 1}')))
+    await until(lambda: bool(session._connection and session._connection._requests))
+    assert (await result(hasty, call("t__add", '{"a": 1}'))).failed
+
+    assert (await patient).text == "done"
+    assert (await result(session, call("t__add", '{"a": 1}'))).text == "2"
 
 
 async def test_a_program_is_shared_by_all_answers(

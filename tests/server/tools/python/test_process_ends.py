@@ -305,7 +305,7 @@ async def test_a_session_whose_link_cannot_be_removed_stays_known(
     await cell(sandbox, "a", "1")
     with monkeypatch.context() as patch:
         patch.setattr(sandbox._folders, "forget", failing)
-        with pytest.raises(OSError, match="busy"):
+        with pytest.raises(SandboxUnavailable, match="busy"):
             await sandbox.close("a")
     await sandbox.close("a")
     assert running() == processes
@@ -372,7 +372,7 @@ async def test_the_cell_after_one_that_was_cut_off_gets_another_process(
     assert process is not None
     following = asyncio.create_task(cell(sandbox, "a", "1"))
     task.cancel()
-    while process._descriptors._lifeline >= 0:  # noqa: ASYNC110 - nothing signals it
+    while process.alive:  # noqa: ASYNC110 - nothing signals it
         await asyncio.sleep(0)
     # The answer waits no longer, while the process ends.
     await cancelled(task)
@@ -384,4 +384,14 @@ async def test_variables_that_a_cancelled_cell_has_cost_are_reported(
 ) -> None:
     await sandbox.create("a", LIMITS)
     await cancelled(await stubborn(sandbox))
+    assert text_of(await cell(sandbox, "a", "1")) == f"{RESTARTED}1\n"
+
+
+async def test_variables_that_a_cell_which_ignored_the_interrupt_has_cost_are_reported(
+    sandbox: ProcessSandbox,
+) -> None:
+    await sandbox.create("a", LIMITS)
+    end = (await cell(sandbox, "a", STUBBORN, 0.1))[-1]
+    assert isinstance(end, CellEnd)
+    assert end.outcome == "timeout"
     assert text_of(await cell(sandbox, "a", "1")) == f"{RESTARTED}1\n"

@@ -67,9 +67,10 @@ def secret() -> str:
 
 
 @server.tool()
-async def freeze() -> None:
+async def freeze(seconds: float = 3600) -> str:
     """Keep the server from all other work."""
-    time.sleep(3600)  # noqa: ASYNC251
+    time.sleep(seconds)  # noqa: ASYNC251
+    return "done"
 
 
 @server.tool()
