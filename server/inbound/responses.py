@@ -104,7 +104,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
         unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
-        restored = restore_turns(resolved, turns_up_to_calls)
+        restored = restore_turns(resolved, turns_up_to_calls, prior.items)
         compiled = _compile(request, prior, restored, tools, context)
         return replace(compiled, sessions=sessions)
 

@@ -24,17 +24,21 @@ def call_ids(items: Iterable[Item]) -> list[str]:
 
 
 def restore_turns(
-    received: Sequence[StoredItem], turns_up_to_calls: TurnsUpToCalls
+    received: Sequence[StoredItem],
+    turns_up_to_calls: TurnsUpToCalls,
+    history: Sequence[StoredItem] = (),
 ) -> tuple[StoredItem, ...]:
     """A request's input, in which turns with an unchanged call are as they were sampled.
 
     In such a turn each unchanged item gets its sampled message, so that the prompt repeats its
     tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
-    Items that the client changed or added stay where they are.
+    Items that the client changed or added stay where they are. history: the items that the request
+    continues. What it has, or the request, is not inserted, and nothing is inserted twice: a client
+    may send a call again whose turn is there.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
-    received_ids = {stored.item["id"] for stored in received}
+    present = {stored.item["id"] for stored in (*history, *received)}
     result: list[StoredItem] = []
     turn: list[_Located] = []
     for index, stored in enumerate(received):
@@ -44,7 +48,8 @@ def restore_turns(
             continue
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
-            dropped = _dropped([each for each, _ in turn], sampled) - received_ids
+            dropped = _dropped([each for each, _ in turn], sampled) - present
+            present |= dropped
             result += _merge_turn(turn, sampled, dropped)
         else:
             result += (each for each, _ in turn)

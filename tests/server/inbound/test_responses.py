@@ -311,7 +311,7 @@ def comparing_threads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that compare the input with the stored output."""
     used: list[int] = []
 
-    def compare(received: Any, turns_up_to_calls: Any) -> Any:
+    def compare(received: Any, turns_up_to_calls: Any, history: Any) -> Any:
         used.append(threading.get_ident())
         return received
 

@@ -134,3 +134,13 @@ def test_an_error_names_the_bad_item() -> None:
     with pytest.raises(InvalidRequest) as refused:
         restore_turns([received("x", "a"), received(5, "b"), StoredItem(CALL)], sampled("y"))
     assert refused.value.param == "input.1.content"
+
+
+def test_a_call_that_is_sent_again_brings_its_reasoning_once() -> None:
+    again = StoredItem({**CALL, "id": "fc_again"})
+    turns = {"c": (REASONING, StoredItem(CALL, SAMPLED_CALL))}
+    repeated = restore_turns([StoredItem(CALL), again], turns)
+    assert [each.item["id"] for each in repeated] == ["rs", "fc", "fc_again"]
+    continued = restore_turns([again], turns, [REASONING, StoredItem(CALL, SAMPLED_CALL)])
+    assert [each.item["id"] for each in continued] == ["fc_again"]
+    assert continued[0].message is SAMPLED_CALL

@@ -183,3 +183,18 @@ async def test_reasoning_of_the_clients_own_stands_alone(open_app: OpenApp, stor
         )
     mine = "<|channel|>analysis<|message|>Mine.<|end|>"
     assert app.prompts[1] == app.prompts[0] + mine + PREAMBLE + CALL + RESULT
+
+
+async def test_a_call_that_is_sent_to_its_conversation_again_repeats_no_reasoning(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(*LINES, store=store) as app:
+        conversation = (await app.post("/v1/conversations", {})).json()["id"]
+        asked = {"input": [ASKED], "tools": [TOOL], "conversation": conversation}
+        _, call = (await app.post("/v1/responses", asked)).json()["output"]
+        answered = {**asked, "input": [bare(call), result(call)]}
+        assert (await app.post("/v1/responses", answered)).status_code == 200
+        listed = await app.client.get(f"/v1/conversations/{conversation}/items?limit=100")
+        ids = [item["id"] for item in listed.json()["data"]]
+        assert app.prompts[-1].count("Ask f.") == 1
+        assert len(set(ids)) == len(ids)
