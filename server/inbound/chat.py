@@ -101,10 +101,8 @@ async def _messages_up_to_calls(
         return NO_CALLS
     recalled = context.recall.find(context.owner, ids)
     try:
-        return {
-            **recalled,
-            **await context.store.chat_completions.messages_up_to_call(context.owner, ids),
-        }
+        completions = context.store.chat_completions
+        return recalled | await completions.messages_up_to_call(context.owner, ids)
     except StoreUnavailable as error:
         logger.warning("the messages before calls cannot be looked up: %s", error)
         return recalled

@@ -6,9 +6,9 @@ next prompt repeats them, so that the engine's prefix cache is used.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
-from server.store.items import SampledMessages, SampledTurn
+from server.store.items import SampledMessages, SampledTurn, UpToCalls
 
 CAPACITY = 2_000_000
 
@@ -39,14 +39,14 @@ class Recall:
             for call_id in dropped.ends:
                 del self._keys[(of, call_id)]
 
-    def find(self, owner: str, call_ids: Collection[str]) -> Mapping[str, SampledMessages]:
+    def find(self, owner: str, call_ids: Collection[str]) -> UpToCalls:
         """The messages up to each of the owner's calls among `call_ids`, by call id."""
-        found: dict[str, SampledMessages] = {}
+        found: dict[str, SampledTurn] = {}
         for call_id in call_ids:
             if (key := self._keys.get((owner, call_id))) is not None:
                 self._turns.move_to_end(key)
-                found[call_id] = self._turns[key].up_to(call_id)
-        return found
+                found[call_id] = self._turns[key]
+        return UpToCalls(found)
 
 
 def _size(turn: SampledMessages) -> int:

@@ -48,6 +48,30 @@ class SampledTurn:
         return self.messages[: self.ends[call_id]]
 
 
+class UpToCalls(Mapping[str, SampledMessages]):
+    """The messages up to and including each of some calls, by the call's id.
+
+    They are copied when they are read: copies for all calls of a turn would take the square of
+    their number. turns: the turn of each call.
+    """
+
+    def __init__(self, turns: Mapping[str, SampledTurn]) -> None:
+        self._turns = turns
+
+    def __getitem__(self, call_id: str) -> SampledMessages:
+        return self._turns[call_id].up_to(call_id)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._turns)
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def __or__(self, other: "UpToCalls") -> "UpToCalls":
+        """Those of both; where both have a call, those of `other`."""
+        return UpToCalls({**self._turns, **other._turns})
+
+
 def turns_up_to_calls(output: Sequence[StoredItem]) -> Iterator[tuple[str, Sequence[StoredItem]]]:
     """The id of each call in a response's output, and the items after the call before it.
 

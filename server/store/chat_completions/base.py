@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from server.store.items import SampledMessages, SampledTurn
+from server.store.items import SampledTurn, UpToCalls
 from server.store.lists import ListQuery, Page
 
 Completion = dict[str, Any]
@@ -78,8 +78,6 @@ class ChatCompletionStore(Protocol):
         """Delete the owner's completion; False if there is none."""
         ...
 
-    async def messages_up_to_call(
-        self, owner: str, call_ids: Collection[str]
-    ) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(self, owner: str, call_ids: Collection[str]) -> UpToCalls:
         """Return, by call id, the sampled messages up to and including the owner's call."""
         ...

@@ -11,7 +11,7 @@ from server.store.chat_completions.base import (
     Message,
     StoredChatCompletion,
 )
-from server.store.items import SampledMessages, SampledTurn
+from server.store.items import SampledTurn, UpToCalls
 from server.store.lists import ListQuery, Page, fitting, page_in_memory
 from server.store.memory_size import CAPACITY, MOST_BYTES, MemorySizes, Part
 
@@ -90,13 +90,11 @@ class MemoryChatCompletions:
         """Delete it and its calls."""
         return self._remove((owner, completion_id))
 
-    async def messages_up_to_call(
-        self, owner: str, call_ids: Collection[str]
-    ) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(self, owner: str, call_ids: Collection[str]) -> UpToCalls:
         """Look up the calls."""
         keys = {name: (owner, name) for name in call_ids}
         found = {name: self._calls[key] for name, key in keys.items() if key in self._calls}
-        return {name: turn.up_to(name) for name, turn in found.items()}
+        return UpToCalls(found)
 
     def _remove(self, key: _Key) -> bool:
         stored = self._completions.pop(key, None)

@@ -15,7 +15,7 @@ from server.store.chat_completions.base import (
     StoredChatCompletion,
 )
 from server.store.database import Database
-from server.store.items import SampledMessages
+from server.store.items import SampledTurn, UpToCalls
 from server.store.lists import ListQuery, Page
 from server.store.pages import read_bodies
 from server.store.tables import chat_calls, chat_completions, chat_messages, chat_metadata
@@ -103,9 +103,7 @@ class SqlChatCompletions:
         is_it = rows.is_of(chat_completions, owner, completion_id)
         return await self._database.change(delete(chat_completions).where(is_it)) > 0
 
-    async def messages_up_to_call(
-        self, owner: str, call_ids: Collection[str]
-    ) -> Mapping[str, SampledMessages]:
+    async def messages_up_to_call(self, owner: str, call_ids: Collection[str]) -> UpToCalls:
         """Read the messages of each turn once, whatever its calls."""
         keys = {rows.key(name): name for name in call_ids}
         of_owner = (
@@ -119,7 +117,10 @@ class SqlChatCompletions:
             calls = await rows.read_among(connection, of_owner, chat_calls.c.call_id, keys)
             found = await rows.read_among(connection, messages, turn, {call.turn for call in calls})
         turns = await rows.messages_by_turn(found)
-        return {keys[call.call_id]: turns[call.turn][: call.length] for call in calls}
+        named = ((keys[call.call_id], call) for call in calls)
+        return UpToCalls(
+            {name: SampledTurn(turns[call.turn], {name: call.length}) for name, call in named}
+        )
 
     async def sweep(self, age: float) -> int:
         """Delete completions older than `age` seconds; return their number."""

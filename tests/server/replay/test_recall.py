@@ -1,3 +1,5 @@
+import tracemalloc
+
 from harmony.messages import Author, Channel, Message, Role
 from server.replay.recall import Recall
 from server.store.items import SampledTurn
@@ -45,3 +47,16 @@ def test_the_messages_of_a_turn_count_once_for_all_its_calls() -> None:
     assert recall.find("ann", ends) == {name: messages[:end] for name, end in ends.items()}
     called(recall, "other", turn("", 50))
     assert set(recall.find("ann", [*ends, "other"])) == {"other"}
+
+
+def test_many_calls_of_one_turn_are_found_without_a_copy_for_each() -> None:
+    recall = Recall()
+    ends = {f"call_{number}": number + 1 for number in range(4000)}
+    messages = turn("a") * len(ends)
+    recall.remember("ann", SampledTurn(messages, ends))
+    tracemalloc.start()
+    found = recall.find("ann", ends)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4_000_000
+    assert found["call_3"] == messages[:4]
