@@ -1,12 +1,20 @@
 """Replaces an assistant's turn that a Chat client sends back by the messages that were sampled."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from harmony.messages import Channel, Message, Role
 from harmony.tools import FUNCTIONS
 from server.replay.arguments import same_arguments
 from server.replay.cited_text import same_cited_text
 from server.replay.joining import join_texts
+
+# The channels of the sampled messages that the fields of an answer show. Without grammars, the
+# model may call a tool after a final message, too.
+_REASONING = (Channel.ANALYSIS,)
+_CONTENT = (Channel.COMMENTARY, Channel.FINAL)
+_JSON_REASONING = (Channel.ANALYSIS, Channel.COMMENTARY)
+_JSON_CONTENT = (Channel.FINAL,)
 
 
 def restore_turn(
@@ -32,32 +40,39 @@ def restore_turn(
             if _is_text(message, Channel.ANALYSIS)
             or (message.recipient is not None and message not in calls)
         ]
-        dropped = json_content and not _text(received, Channel.COMMENTARY)
-        same_preamble = dropped or _same_text(received, sampled, Channel.COMMENTARY)
-        return sampled if same_preamble else [*reasoning, *received]
-    both = (Channel.ANALYSIS, Channel.COMMENTARY)
-    if all(_same_text(received, sampled, channel) for channel in both):
+        same_content = _same_content(received, sampled) or (
+            json_content and _same_content(received, sampled, _JSON_CONTENT)
+        )
+        return sampled if same_content else [*reasoning, *received]
+    if _same_reasoning(received, sampled) and _same_content(received, sampled):
         return sampled
     # Also where this request asks for no JSON and the earlier one did.
-    in_one_field = not _text(received, Channel.COMMENTARY)
-    return sampled if in_one_field and _same_text(received, sampled, *both) else received
+    in_reasoning = _same_reasoning(received, sampled, _JSON_REASONING)
+    same = in_reasoning and _same_content(received, sampled, _JSON_CONTENT)
+    return sampled if same else received
 
 
 def _same_calls(received: Sequence[Message], sampled: Sequence[Message]) -> bool:
-    ours, theirs = client_calls(sampled), client_calls(received)
-    return len(ours) == len(theirs) and all(map(_same_call, theirs, ours))
+    # From the last one on, so that a message with one of many calls does not read them all.
+    pairs = zip_longest(_calls_from_last(received), _calls_from_last(sampled))
+    return all(one and other and _same_call(one, other) for one, other in pairs)
 
 
 def client_calls(messages: Sequence[Message]) -> list[Message]:
     """The calls of the client's tools. One that has its result here was of a hosted tool."""
-    followers = (*messages, None)[1:]
-    return [
-        message
-        for message, follower in zip(messages, followers, strict=True)
-        if message.recipient is not None
-        and message.author.role == Role.ASSISTANT
-        and (follower is None or follower.author.role != Role.TOOL)
-    ]
+    return [*_calls_from_last(messages)][::-1]
+
+
+def _calls_from_last(messages: Sequence[Message]) -> Iterator[Message]:
+    follower: Message | None = None
+    for message in reversed(messages):
+        if (
+            message.recipient is not None
+            and message.author.role == Role.ASSISTANT
+            and (follower is None or follower.author.role != Role.TOOL)
+        ):
+            yield message
+        follower = message
 
 
 def _same_call(received: Message, sampled: Message) -> bool:
@@ -73,8 +88,17 @@ def _name(call: Message) -> str:
     return (call.recipient or "").removeprefix(f"{FUNCTIONS}.")
 
 
-def _same_text(received: Iterable[Message], sampled: Iterable[Message], *of: Channel) -> bool:
-    return same_cited_text(_text(received, *of), _text(sampled, *of))
+def _same_content(
+    received: Iterable[Message], sampled: Iterable[Message], of: Sequence[Channel] = _CONTENT
+) -> bool:
+    """Whether the content that was received, a preamble, has the text of the sampled channels."""
+    return same_cited_text(_text(received, Channel.COMMENTARY), _text(sampled, *of))
+
+
+def _same_reasoning(
+    received: Iterable[Message], sampled: Iterable[Message], of: Sequence[Channel] = _REASONING
+) -> bool:
+    return same_cited_text(_text(received, Channel.ANALYSIS), _text(sampled, *of))
 
 
 def _text(messages: Iterable[Message], *channels: Channel) -> str:

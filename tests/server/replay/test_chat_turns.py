@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from harmony.messages import Author, Channel, Message, Role
@@ -47,6 +49,19 @@ def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
 
 def test_preambles_that_were_in_dropped_reasoning_are_restored_with_it() -> None:
     assert restore_turn(RECEIVED[2:], SAMPLED, json_content=True) is SAMPLED
+
+
+@pytest.mark.parametrize("json_content", [False, True])
+def test_a_final_message_before_a_call_is_a_part_of_the_content(json_content: bool) -> None:
+    sampled = (*SAMPLED[:2], text(Channel.FINAL, "[1]", 5), *SAMPLED[2:])
+    content = "[1]" if json_content else "Look.\n\n[1]"
+    thoughts = "One.\n\nLook.\n\nTwo." if json_content else "One.\n\nTwo."
+    received = (text(ANALYSIS, thoughts), text(COMMENTARY, content), call("{}"))
+    assert restore_turn(received, sampled, json_content=json_content) is sampled
+    assert restore_turn(received[1:], sampled, json_content=json_content) is sampled
+    changed = (text(COMMENTARY, "[2]"), call("{}"))
+    reasoned = [SAMPLED[0], SAMPLED[2], *changed]
+    assert list(restore_turn(changed, sampled, json_content=json_content)) == reasoned
 
 
 def test_a_made_up_tool_of_the_models_own_has_a_functions_name() -> None:
@@ -111,3 +126,9 @@ def test_links_for_citation_markers_are_the_same_preamble() -> None:
     sampled = (text(COMMENTARY, "Look【1†L0】.", 2), call("{}", 4))
     received = (text(COMMENTARY, "Look ([a.example](https://a.example))."), call("{}"))
     assert restore_turn(received, sampled) is sampled
+
+
+def test_a_message_with_one_of_many_calls_does_not_read_all_of_them() -> None:
+    unread: Any = None
+    received = (call("{}"),)
+    assert restore_turn(received, (unread, call("{}", 4), call("{}", 5))) is received
