@@ -56,6 +56,9 @@ _KEPT_CONNECTIONS = 5
 _PING_SECONDS = 3
 _STATEMENT_SECONDS = 30
 _CLOSE_SECONDS = 1
+# Shorter than the silence after which a gateway counts as ended: its locks would keep others from
+# ending its responses.
+_FROZEN_SECONDS = 10
 _USED = "gpt_oss_used"
 """The key of a flag in a PostgreSQL connection's `info`: it was used before."""
 
@@ -104,13 +107,7 @@ def open_engine(
 def _open_postgres(
     url: URL, statement_seconds: float | None, pool: Mapping[str, int]
 ) -> AsyncEngine:
-    connect = partial(
-        asyncpg.connect,
-        postgres_url.dsn_of(url),
-        connection_class=_PostgresConnection,
-        timeout=_CONNECT_SECONDS,
-        command_timeout=statement_seconds,
-    )
+    connect = partial(_connect_postgres, postgres_url.dsn_of(url), statement_seconds)
     engine = create_async_engine(
         "postgresql+asyncpg://",
         # As `async_creator`, with which SQLAlchemy takes no arguments of its own.
@@ -132,6 +129,32 @@ def _open_postgres(
         record.info[_USED] = True
 
     return engine
+
+
+async def _connect_postgres(
+    dsn: str, statement_seconds: float | None, **options: Any
+) -> asyncpg.Connection:
+    """Connect. Where statements have a limit of time, so has a transaction without a statement.
+
+    PostgreSQL rolls it back then. Without that, a gateway whose process or host stands still in a
+    transaction would keep its locks, until TCP gives up after hours.
+    """
+    connection = await asyncpg.connect(
+        dsn,
+        connection_class=_PostgresConnection,
+        timeout=_CONNECT_SECONDS,
+        command_timeout=statement_seconds,
+        **options,
+    )
+    if statement_seconds is not None:
+        limit = f"SET idle_in_transaction_session_timeout = {1000 * _FROZEN_SECONDS:.0f}"
+        try:
+            # Not a parameter of the connection, which PgBouncer refuses.
+            await connection.execute(limit, timeout=_CONNECT_SECONDS)
+        except BaseException:
+            connection.terminate()
+            raise
+    return connection
 
 
 class _PostgresConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types

@@ -140,6 +140,25 @@ async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Databas
     assert len(names) == len(set(names)) == 10
 
 
+async def test_a_gateway_that_stands_still_in_a_transaction_keeps_no_run(
+    on_postgres: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.sqlalchemy_engine._FROZEN_SECONDS", 0.1)
+    first, second = await on_postgres.open(), await on_postgres.open()
+    await first.begin(running("one"))
+
+    async def stand_still() -> None:
+        async with first.database.writing() as connection:
+            await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
+            async with asyncio.timeout(10):
+                assert await second.take_over_orphans(SILENT) == ["one"]
+
+    with pytest.raises(StoreUnavailable):
+        await stand_still()
+    with pytest.raises(RunLost):
+        await first.append("one", numbered(0))
+
+
 async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
