@@ -20,9 +20,10 @@ Failures are consecutive if each request was sent after the failure before it, a
 was sent in between ended well. Requests that were in flight at the same time fail for the same
 reason, and count once; so do the attempts of one request.
 
-An engine whose health check failed may have been restarted with other properties. They are
-requested again when it is back, and `Pool.info` is what all engines have in common. A busy engine
-may not answer this: it keeps the properties that it had until it does.
+An engine whose health check failed may have been restarted with other properties, and so may one
+that could not be reached or was not ready for a request: a quick restart passes between two checks.
+They are requested again when it is back, and `Pool.info` is what all engines have in common. A busy
+engine may not answer this: it keeps the properties that it had until it does.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ from adapters.errors import (
     EngineFault,
     GenerationFailed,
     Mismatch,
+    NotReady,
     Overloaded,
     Unreached,
     Unsupported,
@@ -79,7 +81,8 @@ class Member:
     """An engine of the pool.
 
     load: the number of requests of this gateway that run on it. started: whether its properties are
-    known. described: whether they were requested after its last failed check or `Mismatch`.
+    known. described: whether they were requested after its last failed check, and after the last
+    error of a request that a restart may have caused.
     """
 
     def __init__(self, name: str, engine: Backend, clock: Clock) -> None:
@@ -324,11 +327,13 @@ class Pool:
             # Whoever leaves after a token, as at a stop string, has found no failure.
             member.succeeded(ticket)
             raise
-        except Mismatch:
+        except (Mismatch, NotReady):
             member.described = False
             member.circuit.undecided(ticket)
             raise
         except BackendFailed as error:
+            if isinstance(error, Unreached):
+                member.described = False
             if isinstance(error, GenerationFailed) and request.grammar is not None:
                 # The grammar may be at fault. It must not close the engine to other requests.
                 member.circuit.undecided(ticket)

@@ -17,6 +17,7 @@ from adapters.errors import (
     GenerationFailed,
     InvalidGrammar,
     Mismatch,
+    NotReady,
     Overloaded,
     Rejected,
     Unreached,
@@ -205,6 +206,22 @@ async def test_an_engine_that_was_restarted_is_described_again() -> None:
         engine.ill = BackendFailed("gone")
         await pool.probe()
         engine.ill, engine.context_length = None, 80
+        await pool.probe()
+        await pool.probe()
+        assert pool.info.context_length == 80
+    assert engine.starts == 2
+
+
+@pytest.mark.parametrize("fault", [Unreached("ReadError"), NotReady("loads")], ids=repr)
+async def test_an_engine_that_restarts_between_two_checks_is_described_again(
+    fault: BackendError,
+) -> None:
+    engine = Engine(100)
+    async with pooled(engine) as pool:
+        engine.fault = fault
+        with pytest.raises(type(fault)):
+            await run(pool, ask())
+        engine.fault, engine.context_length = None, 80
         await pool.probe()
         await pool.probe()
         assert pool.info.context_length == 80
