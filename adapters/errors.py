@@ -9,6 +9,7 @@ BackendError
   + BackendFailed    the engine failed; this request is lost, and perhaps others
   |   + EngineFault  a failure whose message must not be sent to clients
   |   |   + Unreached  there was no connection; the engine may accept the request later
+  |   |   |   + Lost   it was lost when the engine had the request, which may have ended the engine
   |   |   + Mismatch   the engine does not take such requests, though it said it does
   |   + EngineDied   the engine of this process ended; only a new process helps
   |   + GenerationFailed  the engine gave up this request; others go on
@@ -71,6 +72,10 @@ class EngineFault(BackendFailed):
 
 class Unreached(EngineFault):
     """A connection to an external engine failed or was lost. The engine may still be running."""
+
+
+class Lost(Unreached):
+    """The connection was lost after the request was sent. The request may have ended the engine."""
 
 
 class Mismatch(EngineFault):

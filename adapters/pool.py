@@ -7,8 +7,9 @@ communication. A request without an affinity goes to the engine with the fewest 
 Failover: if an engine fails before the first token, or does not support the request, the request
 goes to another engine. If all engines failed, those that could not be reached are tried again after
 a short pause, and once more after a longer one, unless they are down. A request that two engines
-failed though they were reached goes to no third one: it may be what makes them fail. After the
-first token a failure ends the request, since sampled tokens cannot be withdrawn.
+failed though they were reached goes to no third one: it may be what makes them fail, or end, which
+shows as a lost connection. After the first token a failure ends the request, since sampled tokens
+cannot be withdrawn.
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
 circuit is open; after a while one request tries again, and after a passed health check any). While
@@ -43,6 +44,7 @@ from adapters.errors import (
     ContextTooLong,
     EngineFault,
     GenerationFailed,
+    Lost,
     Mismatch,
     NotReady,
     Overloaded,
@@ -389,7 +391,9 @@ async def _cancel(waiting: asyncio.Future[Any]) -> None:
 
 def _is_fault(error: BackendError) -> bool:
     """Whether the request may have made the engine fail."""
-    return isinstance(error, BackendFailed) and not isinstance(error, (Unreached, Mismatch))
+    if isinstance(error, (Unreached, Mismatch)):
+        return isinstance(error, Lost)
+    return isinstance(error, BackendFailed)
 
 
 def choose(candidates: Sequence[C], request: GenerationRequest) -> C:

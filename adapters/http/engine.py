@@ -10,7 +10,7 @@ import orjson
 
 from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.bounds import bounded, check_length
-from adapters.errors import BackendError, EngineFault, Unreached, Unsupported
+from adapters.errors import BackendError, EngineFault, Lost, Unreached, Unsupported
 from adapters.http.options import Options, without_user
 from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
@@ -27,7 +27,9 @@ _DESCRIBE_SECONDS = 30.0
 # Shorter than the keep-alive of servers (uvicorn: 5), so that none closes a connection in use.
 _IDLE_SECONDS = 2.0
 # Without ReadTimeout, since after minutes the engine already has the request.
-_UNREACHED = (httpx.ConnectTimeout, httpx.NetworkError, httpx.RemoteProtocolError)
+_UNREACHED = (httpx.ConnectTimeout, httpx.NetworkError)
+# After the request was sent. This is how an engine looks whose process ends.
+_LOST = (httpx.ReadError, httpx.RemoteProtocolError)
 
 
 class HTTPEngine:
@@ -236,6 +238,8 @@ class HTTPEngine:
         # The system's text. Those of other errors quote headers, or what the server sent.
         detail = f": {error}" if isinstance(error, httpx.NetworkError) else ""
         reason = f"{self.name} cannot be reached: {type(error).__name__}{detail}"
+        if isinstance(error, _LOST):
+            return Lost(reason)
         return Unreached(reason) if isinstance(error, _UNREACHED) else EngineFault(reason)
 
 

@@ -16,6 +16,7 @@ from adapters.errors import (
     EngineFault,
     GenerationFailed,
     InvalidGrammar,
+    Lost,
     Mismatch,
     NotReady,
     Overloaded,
@@ -540,12 +541,13 @@ async def test_requests_are_taken_while_engines_that_fail_them_are_healthy() -> 
         assert await run(pool, ask("good")) == [LAST]
 
 
-async def test_a_request_that_two_engines_failed_reaches_no_other() -> None:
+@pytest.mark.parametrize("fault", [EngineFault("answered 500"), Lost("ReadError")], ids=repr)
+async def test_a_request_that_two_engines_failed_reaches_no_other(fault: EngineFault) -> None:
     engines = [Engine() for _ in range(4)]
     async with pooled(*engines) as pool:
         for engine in engines:
-            engine.fault = EngineFault("the engine answered 500")
-        with pytest.raises(EngineFault, match="500"):
+            engine.fault = fault
+        with pytest.raises(type(fault)):
             await run(pool, ask("bad"))
     assert sum(len(engine.asked) for engine in engines) == 2
 

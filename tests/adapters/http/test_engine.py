@@ -15,6 +15,7 @@ from adapters.errors import (
     BackendError,
     BackendFailed,
     EngineFault,
+    Lost,
     NotReady,
     Overloaded,
     Rejected,
@@ -173,8 +174,8 @@ def failing(error: httpx.TransportError) -> Any:
         (httpx.ConnectTimeout, Unreached),
         (httpx.ConnectError, Unreached),
         (httpx.WriteError, Unreached),
-        (httpx.ReadError, Unreached),
-        (httpx.RemoteProtocolError, Unreached),
+        (httpx.ReadError, Lost),
+        (httpx.RemoteProtocolError, Lost),
         (httpx.ReadTimeout, EngineFault),
         (httpx.LocalProtocolError, EngineFault),
     ],
@@ -199,10 +200,10 @@ async def test_an_engine_that_has_gone_is_unreached() -> None:
         await sample(client)
 
 
-async def test_an_engine_whose_answer_breaks_off_is_unreached(engine: FakeEngine) -> None:
+async def test_an_engine_whose_answer_breaks_off_is_lost(engine: FakeEngine) -> None:
     client = await connect(engine)
     engine.will(GENERATE, breaks_off())
-    with pytest.raises(Unreached, match="RemoteProtocolError"):
+    with pytest.raises(Lost, match="RemoteProtocolError"):
         await sample(client)
 
 
@@ -646,7 +647,7 @@ async def test_a_key_that_is_no_header_is_not_in_the_error(
             "BackendFailed, status 200: vLLM ended the generation: unknown",
         ),
         (sends(), "BackendFailed, status 200: the vLLM engine's answer was cut off"),
-        (breaks_off(), "Unreached, status 200: URL cannot be reached: RemoteProtocolError"),
+        (breaks_off(), "Lost, status 200: URL cannot be reached: RemoteProtocolError"),
     ],
 )
 async def test_a_failure_is_logged_once_without_what_the_engine_said(
