@@ -391,9 +391,9 @@ async def _cancel(waiting: asyncio.Future[Any]) -> None:
 
 def _is_fault(error: BackendError) -> bool:
     """Whether the request may have made the engine fail."""
-    if isinstance(error, (Unreached, Mismatch)):
-        return isinstance(error, Lost)
-    return isinstance(error, BackendFailed)
+    if isinstance(error, Lost):
+        return True
+    return isinstance(error, BackendFailed) and not isinstance(error, (Unreached, Mismatch))
 
 
 def choose(candidates: Sequence[C], request: GenerationRequest) -> C:

@@ -25,16 +25,12 @@ def open_store(settings: Settings) -> Store:
     """
     if settings.has_memory_store:
         return MemoryStore()
-    from sqlalchemy.engine import URL
-
     from server.store.responses.sql import SqlStore
     from server.store.sqlalchemy_engine import parse_url
 
     if not settings.store:
         default_file().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Names of folders may have characters that mean something else in a URL.
-    default = URL.create("sqlite", database=str(default_file())).render_as_string()
-    url = settings.store or default
+    url = settings.store or _default_url()
     _make_private(parse_url(url))
     return SqlStore(url, settings.store_connections)
 
@@ -43,6 +39,13 @@ def default_file() -> Path:
     """Where responses are stored without `--store`; it need not exist."""
     folder = user_data_path("gpt-oss-server", appauthor=False)
     return folder / "store.db"
+
+
+def _default_url() -> str:
+    from sqlalchemy.engine import URL
+
+    # Names of folders may have characters that mean something else in a URL.
+    return URL.create("sqlite", database=str(default_file())).render_as_string()
 
 
 def _make_private(url: "URL") -> None:

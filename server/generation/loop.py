@@ -51,8 +51,8 @@ CLOSE_SECONDS = 1.0
 class Loop:
     """Makes the events of one answer between `Outbound.start` and its last events.
 
-    turn: the first one. summaries: adds summaries of the reasoning; None for an
-    answer without them.
+    turn: the first one. summaries: adds summaries of the reasoning; None for an answer without
+    them.
     """
 
     def __init__(

@@ -55,8 +55,8 @@ def _parser() -> MarkdownIt:
     parser.validateLink = lambda url: bool(_LINK.match(url.strip()))  # type: ignore[method-assign]
     extend(parser)
     parser.inline.ruler.before("escape", "math", _inline_math)
-    # Its own limit is 65,536 for each table, of which a block may have many.
-    # By its name: in the package, `table` is the function.
+    # Its own limit is 65,536 for each table, of which a block may have many. The module is imported
+    # by its name, because `table` is the function in its package.
     module: Any = import_module("markdown_it.rules_block.table")
     module.MAX_AUTOCOMPLETED_CELLS = MAX_LACKING
     parser.block.ruler.at("table", _table, {"alt": ["paragraph", "reference"]})

@@ -10,7 +10,7 @@ from typing import BinaryIO
 from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, TOO_LARGE, ValueCounter
 
 _KEPT = 128
-"""Bytes of the end of a message that may hold its id."""
+"""Bytes at each end of a message, which may hold its id."""
 
 _VERSION = rb'(?:"jsonrpc":\s*"2\.0",\s*)?'
 _OUTCOME = rb'"(?:result|error)"'

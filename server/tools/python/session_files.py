@@ -1,7 +1,7 @@
 """The files of a session's folder, used by the server while untrusted code may change them.
 
 No symbolic link is followed: each part of a path is opened by itself. Only regular files are
-listed, read and replaced.
+listed, read and replaced. All functions raise OSError where the machine fails, as on a full disk.
 """
 
 import errno

@@ -321,6 +321,14 @@ class Borrower:
                 await self.closing.wait()
 
 
+async def late_borrower(admission: Admission) -> Borrower:
+    """One whose work ends only when `closing` is set."""
+    borrower = Borrower(admission)
+    await settle()
+    borrower.closing.clear()
+    return borrower
+
+
 async def test_a_free_slot_is_lent_and_comes_back() -> None:
     admission = Admission(running=1, waiting=0)
     borrower = Borrower(admission)
@@ -359,9 +367,7 @@ async def test_one_slot_in_four_is_lent() -> None:
 
 async def test_a_request_takes_a_slot_that_is_lent() -> None:
     admission = Admission(running=1, waiting=1)
-    borrower = Borrower(admission)
-    await settle()
-    borrower.closing.clear()
+    borrower = await late_borrower(admission)
     first = Guest(admission.enter())
     await settle()
     # The slot is free when the work has ended, and not before.
@@ -386,9 +392,7 @@ async def test_a_slot_that_is_awaited_counts_as_lent() -> None:
     admission = Admission(running=2, waiting=1)
     guest = Guest(admission.enter())
     await settle()
-    borrower = Borrower(admission)
-    await settle()
-    borrower.closing.clear()
+    borrower = await late_borrower(admission)
     other = Guest(admission.enter())
     await settle()
     for each in (guest, other):
@@ -404,9 +408,7 @@ async def test_a_slot_that_is_awaited_counts_as_lent() -> None:
 
 async def test_who_awaits_a_slot_that_is_lent_does_not_run() -> None:
     admission = Admission(running=1, waiting=0)
-    borrower = Borrower(admission)
-    await settle()
-    borrower.closing.clear()
+    borrower = await late_borrower(admission)
     guest = Guest(admission.enter())
     await settle()
     assert (admission.running, admission.waiting) == (0, 1)
@@ -443,9 +445,7 @@ async def test_a_borrower_that_is_cancelled_ends_as_cancelled() -> None:
 
 async def test_a_borrower_that_is_cancelled_while_its_slot_is_awaited_ends_as_cancelled() -> None:
     admission = Admission(running=1, waiting=1)
-    borrower = Borrower(admission)
-    await settle()
-    borrower.closing.clear()
+    borrower = await late_borrower(admission)
     guest = Guest(admission.enter())
     await settle()
     borrower.task.cancel()

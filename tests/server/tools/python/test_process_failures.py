@@ -81,34 +81,18 @@ async def test_a_file_is_not_written_on_a_full_disk(
     assert await read(sandbox, "a", "x") == b"old"
 
 
-async def test_a_folder_of_a_file_is_not_made_on_a_full_disk(
-    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await sandbox.create("a", LIMITS)
-    monkeypatch.setattr(os, "mkdir", full)
-    with pytest.raises(SandboxUnavailable, match="No space left"):
-        await sandbox.write("a", "folder/x", content(b"1"))
-
-
-async def test_a_file_that_cannot_be_put_in_its_place_is_not_written(
-    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await sandbox.create("a", LIMITS)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "rename", full)
-        with pytest.raises(SandboxUnavailable, match="No space left"):
-            await sandbox.write("a", "x", content(b"1"))
-    assert await sandbox.files("a") == []
-
-
-async def test_a_file_whose_owner_cannot_be_changed_leaves_nothing(
-    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("function", "path"), [("mkdir", "folder/x"), ("rename", "x"), ("fchown", "x")]
+)
+async def test_a_file_that_cannot_be_put_in_its_place_leaves_nothing(
+    sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch, function: str, path: str
 ) -> None:
     await sandbox.create("a", LIMITS)
     sandbox._sessions["a"].user = os.getuid()
-    monkeypatch.setattr(os, "fchown", full)
-    with pytest.raises(SandboxUnavailable, match="No space left"):
-        await sandbox.write("a", "x", content(b"1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, function, full)
+        with pytest.raises(SandboxUnavailable, match="No space left"):
+            await sandbox.write("a", path, content(b"1"))
     assert await sandbox.files("a") == []
 
 
