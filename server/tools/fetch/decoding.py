@@ -7,6 +7,7 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 
 from server.tools.fetch.errors import BodyTooLarge, UnsupportedBody
+from server.tools.fetch.pieces import BYTES_PER_PIECE, interruptible
 
 ACCEPTED = "gzip, deflate"
 _MOST_RATIO = 200
@@ -22,10 +23,13 @@ async def read_body(chunks: AsyncIterator[bytes], encoding: str, limit: int) -> 
     encoding: the value of Content-Encoding. limit: bytes, before and after decoding.
     Raises BodyTooLarge, UnsupportedBody.
     """
-    body, received = bytearray(), 0
+    body, received, count = bytearray(), 0, 0
     decoder = _Decoder(encoding.strip().lower())
-    async for chunk in chunks:
+    async for chunk in interruptible(chunks):
         received += len(chunk)
+        count += 1
+        if count > limit // BYTES_PER_PIECE:
+            raise BodyTooLarge("the page arrives in too many pieces")
         if received > limit:
             raise BodyTooLarge(f"the page is larger than {limit} bytes")
         for piece in decoder.pieces(chunk):

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import httpx2
 
+from server.tools.fetch.pieces import BYTES_PER_PIECE, interruptible
 from server.tools.mcp.limits import BYTES_PER_LINE, MAX_STREAM
 from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, ValueCounter
 
@@ -128,8 +129,8 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
-    """The body of a response, up to a limit of bytes, of lines (each event costs some work), and of
-    values in each message: the SDK validates them on the event loop.
+    """The body of a response, up to a limit of bytes, of pieces, of lines (each event costs some
+    work), and of values in each message: the SDK validates them on the event loop.
     """
 
     def __init__(
@@ -148,14 +149,17 @@ class _LimitedStream(httpx2.AsyncByteStream):
         self._exchange = exchange
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = lines = 0
+        size = lines = count = 0
         values = ValueCounter(is_stream=self._is_stream)
-        async for chunk in self._inner:
+        async for chunk in interruptible(aiter(self._inner)):
             size += len(chunk)
+            count += 1
             self._exchange.received += 0 if self._is_call else len(chunk)
             lines += chunk.count(b"\n") + chunk.count(b"\r") if self._is_stream else 0
             if size > self._limit or lines > self._limit // BYTES_PER_LINE:
                 self._refuse(f"the response has more than {self._limit:,} bytes")
+            if count > self._limit // BYTES_PER_PIECE:
+                self._refuse("the response arrives in too many pieces")
             if values.add(chunk) > MAX_VALUES:
                 self._refuse(f"a message has more than {MAX_VALUES:,} values")
             yield chunk

@@ -23,6 +23,7 @@ from server.tools.fetch.errors import (
     Unreachable,
     UnsupportedBody,
 )
+from server.tools.fetch.pieces import BYTES_PER_PIECE
 from server.tools.fetch.robots import Robots
 from server.tools.fetch.urls import FetchPolicy
 from tests.server.tools.fetch.conftest import Network
@@ -167,6 +168,19 @@ async def test_a_body_may_be_as_large_as_its_limit(encoding: str) -> None:
     assert len(await read_body(chunks(MIB), encoding, MIB)) == MIB
     with pytest.raises(BodyTooLarge):
         await read_body(chunks(MIB + 1), encoding, MIB)
+
+
+async def test_a_body_in_too_many_pieces_is_refused() -> None:
+    """Each takes time, however small it is."""
+
+    async def chunks(number: int) -> AsyncIterator[bytes]:
+        for _ in range(number):
+            yield b"x"
+
+    most = MIB // BYTES_PER_PIECE
+    assert len(await read_body(chunks(most), "", MIB)) == most
+    with pytest.raises(BodyTooLarge):
+        await read_body(chunks(most + 1), "", MIB)
 
 
 async def test_members_of_a_gzip_body_are_cut_off_together() -> None:

@@ -1,10 +1,12 @@
 """What one response of a server may hold."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
 
+from server.tools.fetch.pieces import BYTES_PER_PIECE
 from server.tools.mcp.http import Exchange, http_client
 from server.tools.mcp.limits import BYTES_PER_LINE
 from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES
@@ -86,6 +88,22 @@ async def test_a_response_may_be_as_large_as_its_limits(body: bytes, kind: str) 
 async def test_a_response_over_a_limit_is_refused(body: bytes, kind: str) -> None:
     with pytest.raises(httpx2.StreamError):
         await received(body, kind)
+
+
+async def test_a_response_in_too_many_pieces_is_refused() -> None:
+    """Each takes time, however small it is."""
+
+    class Bytes(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(MAX_RESPONSE // BYTES_PER_PIECE + 1):
+                yield b"x"
+
+    exchange = Exchange()
+    server: Any = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=Bytes()))
+    async with http_client(lambda _: server, exchange, None, None) as client:
+        with pytest.raises(httpx2.StreamError):
+            await client.post("http://server")
+    assert exchange.too_large
 
 
 async def test_a_stream_that_lasts_may_have_more_than_one_response() -> None:
