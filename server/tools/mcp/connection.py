@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import mcp_types as types
 from mcp.client.client import Client
@@ -21,7 +21,7 @@ from mcp.client.stdio import StdioServerParameters, get_default_environment, std
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from server.tools.mcp.failures import (
     CONNECTION_CLOSED,
@@ -41,6 +41,9 @@ PING_SECONDS = 10.0
 CLOSE_SECONDS = 0.5
 """Seconds in which `close` ends a session in order; the connection is cut afterwards."""
 
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Seconds before a call is sent again with a state; the pause doubles each time."""
+
 _NAME = "gpt-oss-server"
 _LOGGERS = ("mcp", "client", "httpx2", "httpcore2")  # the SDK's sessions log as "client"
 _OLD_SERVER = frozenset({400, 404, 405, 406, 415})
@@ -58,6 +61,10 @@ _SUPERVISOR = (
 Result = TypeVar("Result", bound=BaseModel)
 T = TypeVar("T")
 Progress = Callable[[], None]
+# By default, a result would be validated as each of the two.
+_CALL_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    Annotated[types.CallToolResult | types.InputRequiredResult, Field(union_mode="left_to_right")]
+)
 TransportKind = Literal["http", "sse", "stdio"]
 
 
@@ -148,8 +155,33 @@ class Connection:
         """Wait until the connection is open. Raises Failure."""
         await asyncio.shield(self._client)
 
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], notify: Progress
+    ) -> types.CallToolResult:
+        """The result of a tool; `notify` as for `send`. Raises Failure.
+
+        In place of a result, a server may answer with a state, and goes on once it gets the same
+        call with it. Input it may ask for only where the client offers to give some:
+        https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+        """
+        parameters = types.CallToolRequestParams(name=name, arguments=arguments)
+        pause = FIRST_PAUSE
+        while True:
+            request = types.CallToolRequest(params=parameters)
+            answer = await self.send(request, _CALL_RESULT, notify)
+            if isinstance(answer, types.CallToolResult):
+                return answer
+            if answer.input_requests:
+                raise protocol_error("The tool asks for input, which nobody can give.")
+            parameters.request_state = answer.request_state
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
     async def send(
-        self, request: types.Request[Any, Any], result: type[Result], notify: Progress
+        self,
+        request: types.Request[Any, Any],
+        result: type[Result] | TypeAdapter[Result],
+        notify: Progress,
     ) -> Result:
         """The result of a request. notify: called when the server reports progress.
 

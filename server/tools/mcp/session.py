@@ -239,16 +239,14 @@ class McpSession:
         A server that has forgotten the session gets the call again in a new one, as the protocol
         demands: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
         """
-        parameters = types.CallToolRequestParams(name=tool.name, arguments=arguments)
-        request = types.CallToolRequest(params=parameters)
         connection = await self._connected()
         try:
-            return await connection.send(request, types.CallToolResult, progress)
+            return await connection.call_tool(tool.name, arguments, progress)
         except Failure:
             if not connection.exchange.forgotten:
                 raise
         await self.close()
-        return await (await self._connected()).send(request, types.CallToolResult, progress)
+        return await (await self._connected()).call_tool(tool.name, arguments, progress)
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:

@@ -112,6 +112,39 @@ async def test_progress_is_reported(tool: McpTool) -> None:
     await session.close()
 
 
+async def test_a_call_goes_on_with_the_state_that_the_server_answers(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    session = await (await make_tool(over_http)).open(NEVER_ASK, context())
+
+    done = await result(session, call("t__prepare", '{"rounds": 3}'))
+
+    assert (done.text, done.failed) == ("after 3", False)
+    await session.close()
+
+
+async def test_a_call_fails_for_which_the_server_asks_for_input(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    session = await (await make_tool(over_http)).open(NEVER_ASK, context())
+
+    failed = await result(session, call("t__ask"))
+
+    assert failed.text == "Error: The tool asks for input, which nobody can give."
+    await session.close()
+
+
+async def test_states_without_an_end_take_the_time_of_one_call(
+    over_http: Server, make_tool: MakeTool
+) -> None:
+    session = await (await make_tool(over_http)).open(NEVER_ASK, context(timeout=0.5))
+
+    late = await result(session, call("t__prepare", '{"rounds": -1}'))
+
+    assert late.text == "Error: The call took more than 0.5 seconds."
+    await session.close()
+
+
 @shares_the_tool
 async def test_a_call_that_hangs_times_out_and_the_next_one_works(tool: McpTool) -> None:
     session = await tool.open(NEVER_ASK, context(timeout=0.5))

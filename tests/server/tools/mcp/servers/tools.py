@@ -16,7 +16,12 @@ from typing import Annotated
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.utilities.types import Image
-from mcp_types import ToolAnnotations
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    ToolAnnotations,
+)
 from pydantic import BaseModel, Field
 
 server = MCPServer("tools")
@@ -118,6 +123,23 @@ async def block() -> str:
 def region(name: Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]) -> str:
     """A tool of whose argument the client has to repeat a value in a header."""
     return f"in {name}"
+
+
+@server.tool()
+async def prepare(rounds: int, context: Context) -> InputRequiredResult | str:
+    """Return once the client has sent the call again so many times with the state that it got."""
+    state = int(context.request_state or 0)
+    return (
+        f"after {state}" if state == rounds else InputRequiredResult(request_state=f"{state + 1}")
+    )
+
+
+@server.tool()
+async def ask() -> InputRequiredResult:
+    """Ask for input, which the client has not offered to give."""
+    schema = {"type": "object", "properties": {}}
+    question = ElicitRequestFormParams(message="Who are you?", requested_schema=schema)
+    return InputRequiredResult(input_requests={"name": ElicitRequest(params=question)})
 
 
 @server.tool()
