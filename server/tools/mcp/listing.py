@@ -137,17 +137,14 @@ async def _all_tools(connection: Connection) -> list[types.Tool]:
 
 
 def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
-    """The tools that can be declared. Others are left out: their names cannot stand in a header."""
+    """The tools that can be declared and called. Others are left out."""
     redactor = server.redactor
     flattener = _Flattener()
     total = 0
     for tool in tools:
-        name = tool.name
-        if len(name) > _MAX_NAME or not (name.isascii() and is_name(name)):
+        if not _is_usable(tool):
             continue
-        if _nests(tool.input_schema) > _MAX_NESTED:
-            continue
-        hints = tool.annotations
+        name, hints = tool.name, tool.annotations
         # Absent rather than null: Vercel's AI SDK refuses an answer with a null here.
         item: dict[str, Any] = {"name": name, "input_schema": tool.input_schema}
         if tool.description is not None:
@@ -168,6 +165,18 @@ def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
         declared = len(orjson.dumps({**cleaned, "input_schema": parameters}))
         read_only = hints is not None and hints.read_only_hint is True
         yield ListedTool(name, cleaned, parameters, read_only, max(size, declared))
+
+
+def _is_usable(tool: types.Tool) -> bool:
+    """Whether a tool has a name that can stand in a header, and can be called.
+
+    One that runs only as a task cannot: its server refuses the calls of clients that have no tasks.
+    """
+    if len(tool.name) > _MAX_NAME or not (tool.name.isascii() and is_name(tool.name)):
+        return False
+    if tool.execution is not None and tool.execution.task_support == "required":
+        return False
+    return _nests(tool.input_schema) <= _MAX_NESTED
 
 
 class _Flattener:

@@ -254,6 +254,20 @@ async def test_names_that_no_header_can_have_are_left_out(
     assert [each["name"] for each in session.declaration.opening[0]["tools"]] == ["add"]
 
 
+async def test_tools_that_run_only_as_tasks_are_left_out(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    """The server would refuse each call."""
+    tool = await make_tool(hostile("/tasks"))
+
+    session = await tool.open(ENTRY, context())
+
+    assert [each["name"] for each in session.declaration.opening[0]["tools"]] == [
+        "forbidden",
+        "optional",
+    ]
+
+
 @pytest.mark.parametrize("path", ["/bomb", "/text-bomb"])
 async def test_a_schema_bomb_permits_any_object(
     path: str, hostile: Hostile, make_tool: MakeTool
