@@ -55,6 +55,23 @@ def test_an_engine_that_dies_in_an_answer(open_page: Any) -> None:
     expect(page.get_by_role("button", name="Send", exact=True)).to_be_visible()
 
 
+def test_what_an_answer_had_before_it_failed_is_there_after_a_reload(
+    open_page: Any, tmp_path: Path
+) -> None:
+    options = ("--store", f"sqlite:///{tmp_path}/s.db", "--hosted-tools", "")
+    with running(*options, "--drain-seconds", "0") as server:
+        page = open_page(server.url, expected="ERR_")
+        page.get_by_label("Answers go on without this page").check()
+        ask(page, "Count slowly")
+        expect(page.get_by_text("One two")).to_be_visible()
+        server.stop()
+        expect(page.get_by_role("alert")).to_contain_text("stopped before it was finished")
+        server.start()
+        page.reload()
+        expect(page.get_by_text("One two")).to_be_visible()
+        expect(page.get_by_role("alert")).to_contain_text("stopped before it was finished")
+
+
 def test_scripts_that_cannot_be_loaded_lose_nothing(open_page: Any) -> None:
     """The server may be restarting, or have other scripts, when the first message is sent."""
     page = open_page(expected="ERR_")

@@ -35,8 +35,9 @@ export async function showTurn(view, turn, isLast) {
   const shown = placeTurn(view, turn, run?.shown);
   if (run) return;
   if (turn.output) shown.show(store.responseOf(turn), isLast);
-  else if (turn.error) showError(view, turn, shown);
+  // What the server has of an answer that failed says why, and has what came before.
   else if (turn.response) await showResponse(view, turn, shown);
+  else if (turn.error) showError(view, turn, shown);
   else if (turn.ended) shown.say(TEXT.interrupted);
   else shown.fail(TEXT.lost);
 }
