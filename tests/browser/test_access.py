@@ -204,6 +204,18 @@ def test_a_very_narrow_screen_shows_all_of_the_bar(open_page: Any) -> None:
     assert box["x"] + box["width"] <= 320
 
 
+def test_the_name_of_a_call_is_whole_on_a_very_narrow_screen(open_page: Any) -> None:
+    page = open_page()
+    page.set_viewport_size({"width": 320, "height": 640})
+    listed = {"id": "mcpl_1", "type": "mcp_list_tools", "server_label": "documentation"}
+    served(page, stream([{**listed, "tools": []}]))
+    ask(page, "Hi")
+    expect(page.get_by_label("Tools of an MCP server")).to_contain_text("completed")
+    name = page.locator(".card-name").bounding_box()
+    assert name is not None
+    assert name["height"] < 25  # one line
+
+
 @pytest.mark.parametrize(
     ("name", "inside", "outside"), [("Chats", "New chat", 350), ("Options", "scripted", 10)]
 )
