@@ -12,6 +12,8 @@ from server.errors import APIError
 from server.http.answers.answer import CLIENT_CLOSED_REQUEST, error_response, json_response
 from server.http.request_state import state_of
 
+_VERSION = "/v1"
+
 
 async def _api_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, APIError)
@@ -44,17 +46,31 @@ def _message(request: Request, error: HTTPException, allowed: list[str]) -> str:
     """The message; for an unknown address or method that of OpenAI's API."""
     method, path = request.method, request.url.path
     if error.status_code == 404:
-        return f"Invalid URL ({method} {path})"
+        return f"Invalid URL ({method} {path}){_hint(request, path)}"
     if error.status_code == 405:
         return f"Not allowed to {method} on {path} (HTTP {' or '.join(allowed)} expected)."
     return error.detail
 
 
+def _hint(request: Request, path: str) -> str:
+    """What is added for a client whose base URL lacks the version; nothing for any other."""
+    meant = f"{_VERSION}{path}"
+    known = any(route.path.startswith(_VERSION) for route in _routes(request, meant))
+    return f". Did you mean {meant}?" if known else ""
+
+
 def _allowed_methods(request: Request) -> Iterator[str]:
     """The methods of all routes that match the path; the router lists only those of the first."""
+    for route in _routes(request, request.scope["path"]):
+        yield from route.methods or ()
+
+
+def _routes(request: Request, path: str) -> Iterator[Route]:
+    """The routes that match the path, whatever their methods."""
+    scope = {**request.scope, "path": path}
     for route in request.app.routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
-            yield from route.methods or ()
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
+            yield route
 
 
 EXCEPTION_HANDLERS: dict[

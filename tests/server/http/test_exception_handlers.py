@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -14,13 +15,17 @@ from server.http.exception_handlers import EXCEPTION_HANDLERS
 
 
 def client(error: Exception | None = None) -> httpx.AsyncClient:
-    """A client of an application whose `GET /x` raises the error, and which has a `PUT /x`."""
+    """A client of an application whose `GET /x` raises the error, with other endpoints."""
 
     async def fail(_: Request) -> Response:
         assert error is not None
         raise error
 
-    routes = [Route("/x", fail, methods=["GET"]), Route("/x", fail, methods=["PUT"])]
+    routes = [
+        Route("/x", fail, methods=["GET"]),
+        Route("/x", fail, methods=["PUT"]),
+        Route("/v1/z", fail, methods=["POST"]),
+    ]
     app = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
@@ -46,6 +51,13 @@ async def test_an_unknown_url_is_named_without_its_query() -> None:
         "param": None,
         "code": "unknown_url",
     }
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_address_that_lacks_only_the_version_is_mended(method: str) -> None:
+    async with client() as http:
+        answer = await http.request(method, "/z")
+    assert error_of(answer)["message"] == f"Invalid URL ({method} /z). Did you mean /v1/z?"
 
 
 async def test_a_refused_method_has_those_of_all_routes() -> None:

@@ -339,4 +339,6 @@ async def test_browsers_are_led_to_the_playground_and_programs_get_an_error() ->
         page = await client.get("/", headers=BROWSER)
         program = await client.get("/")
     assert (page.status_code, page.headers["location"]) == (307, "playground")
-    assert (program.status_code, program.json()["error"]["code"]) == (404, "unknown_url")
+    error = program.json()["error"]
+    assert (program.status_code, error["code"]) == (404, "unknown_url")
+    assert error["message"] == "Invalid URL (GET /)"
