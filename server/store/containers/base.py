@@ -5,7 +5,7 @@ API shows of it.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from server.store.lists import ListQuery, Page
@@ -75,6 +75,19 @@ class ContainerFile:
     def full_path(self) -> str:
         """The path as the model knows it."""
         return f"{FOLDER}/{self.path}"
+
+    def recorded_after(self, before: "ContainerFile | None") -> "ContainerFile":
+        """Return what is stored where `before` is stored for the path already.
+
+        Two gateways may record the same content: the one that it was uploaded to, and one that
+        finds it in the folder after a cell. It then keeps the id that a client may know, and is
+        the user's if one of them says so.
+        """
+        if before is None or (before.size, before.modified) != (self.size, self.modified):
+            return self
+        if self.source == "assistant":
+            return before
+        return replace(self, id=before.id) if before.source == "assistant" else self
 
     def to_api(self) -> dict[str, Any]:
         """Return the API's object."""
@@ -158,9 +171,10 @@ class ContainerStore(Protocol):
 
     async def change_files(
         self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
-    ) -> None:
+    ) -> Sequence[ContainerFile]:
         """Store files, each in place of one with the same path, and delete those with these ids.
 
-        Nothing happens if there is no such container.
+        Return the files as they are stored; see `ContainerFile.recorded_after`. Nothing happens if
+        there is no such container.
         """
         ...

@@ -101,15 +101,17 @@ class MemoryContainers:
 
     async def change_files(
         self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
-    ) -> None:
+    ) -> Sequence[ContainerFile]:
         """Change them; one that keeps its id keeps its place."""
         files = self._files.get(container_id)
         if files is None:
-            return
+            return put
         for file_id in removed:
             files.pop(file_id, None)
-        for file in put:
-            for other in tuple(files.values()):
-                if other.path == file.path and other.id != file.id:
-                    del files[other.id]
+        before = {file.path: file for file in files.values()}
+        recorded = [file.recorded_after(before.get(file.path)) for file in put]
+        for file in recorded:
+            if (other := before.get(file.path)) and other.id != file.id:
+                files.pop(other.id, None)
             files[file.id] = file
+        return recorded

@@ -134,9 +134,10 @@ class SqlContainers:
 
     async def change_files(
         self, container_id: str, put: Sequence[ContainerFile], removed: Collection[str] = ()
-    ) -> None:
+    ) -> Sequence[ContainerFile]:
         """Change the rows in one transaction."""
-        # The lock keeps the container from being deleted before the insert.
+        # The lock keeps the container from being deleted before the insert, and other gateways from
+        # changing the files meanwhile.
         exists = (
             select(containers.c.id)
             .where(containers.c.id == container_id)
@@ -144,17 +145,25 @@ class SqlContainers:
         )
         async with self._database.writing() as connection:
             if (await connection.execute(exists)).first() is None:
-                return
+                return put
             columns = container_files.c
-            own = delete(container_files).where(columns.container_id == container_id)
+            is_own = columns.container_id == container_id
+            own = delete(container_files).where(is_own)
             for batch in rows.in_batches(removed):
                 await connection.execute(own.where(columns.id.in_(batch)))
+            paths = [file.path for file in put]
+            found = await rows.read_among(
+                connection, select(container_files).where(is_own), columns.path, paths
+            )
+            before = {row.path: _file(row) for row in found}
+            recorded = [file.recorded_after(before.get(file.path)) for file in put]
             # A file with another id comes last, and does not take the place of the one before it.
-            others = own.where(columns.id.not_in([file.id for file in put]))
-            for batch in rows.in_batches(file.path for file in put):
+            others = own.where(columns.id.not_in([file.id for file in recorded]))
+            for batch in rows.in_batches(paths):
                 await connection.execute(others.where(columns.path.in_(batch)))
-            for file in put:
+            for file in recorded:
                 await connection.execute(self._upsert(file))
+        return recorded
 
     def _upsert(self, file: ContainerFile) -> Executable:
         new = self._database.insert(container_files).values(asdict(file))

@@ -7,7 +7,7 @@ A container may be used by several answers and API requests; its cells run one a
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -307,14 +307,18 @@ class ContainerService:
             if listing == use.listing:
                 return ()
             known = await self._store.files(container_id)
+            # Once more: another gateway may have added a file and its row since then.
+            listing = await self.sandbox.files(container_id)
             found = await threads.run(
                 partial(changes, container_id, known, listing, int(self._now())),
                 threads.counted(len(listing), FEW_FILES),
             )
+            written: Sequence[ContainerFile] = ()
             if found.written or found.removed:
-                await self._store.change_files(container_id, found.written, found.removed)
+                written = await self._store.change_files(container_id, found.written, found.removed)
             use.listing = listing
-        return found.written
+        # The others were uploaded at another gateway meanwhile.
+        return tuple(file for file in written if file.source == "assistant")
 
     # Expiry
 
@@ -449,7 +453,7 @@ class ContainerService:
                 written.modified,
                 origin,
             )
-            await self._store.change_files(container_id, [file])
+            (file,) = await self._store.change_files(container_id, [file])
         if origin is not None:
             self._opened.setdefault(container_id, set()).add(origin)
         return file

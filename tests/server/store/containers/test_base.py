@@ -2,6 +2,8 @@
 
 from dataclasses import asdict, replace
 
+import pytest
+
 from server.store.containers.base import Container, ContainerFile
 from server.store.lists import ListQuery
 from server.store.responses.base import Store
@@ -141,6 +143,19 @@ async def test_a_file_in_place_of_another_is_the_newest(store: Store) -> None:
     again = replace(FILE, id="cfile_3")
     await store.containers.change_files("cntr_1", [again])
     assert await store.containers.files("cntr_1") == (other, again)
+
+
+@pytest.mark.parametrize("first", ["user", "assistant"])
+async def test_a_content_that_two_gateways_record_keeps_its_id(store: Store, first: str) -> None:
+    """One got it as an upload, the other found it in the folder after a cell."""
+    await store.containers.create(BOX)
+    found = replace(FILE, source="assistant", origin=None)
+    uploaded = replace(FILE, origin="file-1")
+    both = [uploaded, found] if first == "user" else [found, uploaded]
+    await store.containers.change_files("cntr_1", both[:1])
+    recorded = await store.containers.change_files("cntr_1", [replace(both[1], id="cfile_2")])
+    assert [*recorded] == [uploaded]
+    assert await store.containers.files("cntr_1") == (uploaded,)
 
 
 async def test_of_two_gateways_that_write_one_path_the_last_ones_file_stays(

@@ -445,9 +445,10 @@ async def test_an_upload_at_the_end_of_a_cell_keeps_its_id(world: World) -> None
 
     async def files(session: str) -> list[SandboxFile]:
         listing = await list_files(session)
-        upload = world.service.add_file("a", container_id, "x", _content(b"one"))
-        uploads.append(asyncio.create_task(upload))
-        await turns()
+        if not uploads:
+            upload = world.service.add_file("a", container_id, "x", _content(b"one"))
+            uploads.append(asyncio.create_task(upload))
+            await turns()
         return listing
 
     world.sandbox.files = files  # type: ignore[method-assign]
@@ -455,6 +456,49 @@ async def test_an_upload_at_the_end_of_a_cell_keeps_its_id(world: World) -> None
     assert [file.path for file in await world.service.written_files(container_id)] == ["y"]
     file = await uploads[0]
     assert await world.service.file("a", container_id, file.id) == file
+
+
+class FoundStore(MemoryContainers):
+    """Calls a function after it has read the files of a container."""
+
+    async def files(self, container_id: str) -> tuple[ContainerFile, ...]:
+        found = await super().files(container_id)
+        await self.meanwhile()
+        return found
+
+    async def meanwhile(self) -> None: ...
+
+
+@pytest.mark.parametrize("read", ["folder", "store"])
+async def test_an_upload_at_another_gateway_at_the_end_of_a_cell_keeps_its_id(
+    world: World, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    store, limits = FoundStore(), ContainerLimits()
+    service, other = (
+        ContainerService(store, world.library, world.sandbox, limits, now=lambda: world.time)
+        for _ in range(2)
+    )
+    container_id = (await service.create("a", OPTIONS, param="")).id
+    service.use(container_id)
+    await world.sandbox.write(container_id, "y", _content(b""))
+    list_files = world.sandbox.files
+    uploads: list[ContainerFile] = []
+
+    async def upload() -> None:
+        if not uploads:
+            uploads.append(await other.add_file("a", container_id, "x", _content(b"one")))
+
+    async def files(session: str) -> list[SandboxFile]:
+        listing = await list_files(session)
+        await upload()
+        return listing
+
+    if read == "folder":
+        monkeypatch.setattr(world.sandbox, "files", files)
+    else:
+        monkeypatch.setattr(store, "meanwhile", upload)
+    assert [file.path for file in await service.written_files(container_id)] == ["y"]
+    assert await service.file("a", container_id, uploads[0].id) == uploads[0]
 
 
 async def test_a_file_that_is_deleted_at_the_end_of_a_cell_is_gone(world: World) -> None:
