@@ -59,7 +59,9 @@ class ResponseJournal:
 
         Blocks while more than MOST_WAITING events wait for the store, and until the terminal event
         is stored. show: called with the events that clients may see, all of them in order. Events
-        written after a failure are shown but not stored; their numbers continue those shown.
+        written after a failure are shown but not stored. Those that waited for the store come
+        before them: they begin what the later ones end. Their numbers continue those shown.
+        A terminal event is not shown unless it is stored or says that the response failed.
         """
         state = self._state
         if isinstance(state, _Failed):
@@ -69,7 +71,9 @@ class ResponseJournal:
             if state.record(events, show):
                 await state.catch_up(events, show)
         except BaseException:
-            self._state = state.fail()
+            self._state = failed = state.fail()
+            if failed.has_ended:
+                failed.show((), show)
             raise
 
 
@@ -77,14 +81,21 @@ class ResponseJournal:
 class _Failed:
     """A write has failed: nothing more is stored.
 
-    shown: how many events were shown.
+    shown: how many events were shown. waiting: those after them, which the next events follow.
     """
 
     shown: int
+    waiting: Sequence[WireEvent]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether no other events follow."""
+        return bool(self.waiting) and self.waiting[-1]["type"] in TERMINAL_EVENTS
 
     def show(self, events: Sequence[WireEvent], show: Show) -> None:
-        numbered = [{**event, "sequence_number": n} for n, event in enumerate(events, self.shown)]
-        self.shown += len(events)
+        later = [*self.waiting, *events]
+        numbered = [{**event, "sequence_number": n} for n, event in enumerate(later, self.shown)]
+        self.shown, self.waiting = self.shown + len(later), ()
         show(numbered)
 
 
@@ -174,11 +185,11 @@ class _Recording:
         """
         log = self._log
         is_last = events[-1]["type"] in TERMINAL_EVENTS
+        log.events += events
         if not isinstance(self._background, _Appending):
             self._raise_failure()
             if not is_last:
                 self._start_appending(show)
-        log.events += events
         if not self._store_first:
             log.show_to(len(log.events) - is_last, show)
         return is_last or log.waiting > MOST_WAITING
@@ -200,7 +211,8 @@ class _Recording:
     def fail(self) -> _Failed:
         """Write nothing more."""
         self._stop_appending()
-        return _Failed(self._log.shown)
+        waiting = self._log.events[self._log.shown :]
+        return _Failed(self._log.shown, [each for each in waiting if not _must_be_stored(each)])
 
     def _raise_failure(self) -> None:
         if isinstance(self._background, _AppendFailed):
@@ -257,3 +269,9 @@ class _Recording:
             self._stop_appending()
             await self._writer.end(response, self._log.events)
             self._log.show_to(len(self._log.events), show)
+
+
+def _must_be_stored(event: WireEvent) -> bool:
+    """Whether it says that the response has ended well: without the store it has not."""
+    is_last = event["type"] in TERMINAL_EVENTS
+    return is_last and event["response"]["status"] not in ("failed", "cancelled")

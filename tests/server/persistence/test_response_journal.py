@@ -54,6 +54,13 @@ class HangingAppends(MemoryStore):
         raise self.failure
 
 
+class FailingEnd(MemoryStore):
+    """Raises for each end."""
+
+    async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
+        raise StoreUnavailable("unavailable")
+
+
 def delta(number: int) -> Event:
     return {"type": "delta", "sequence_number": number}
 
@@ -121,12 +128,8 @@ async def test_the_terminal_event_is_stored_with_all_others_before_it_is_shown(
 
 
 async def test_a_terminal_event_that_cannot_be_stored_is_not_shown() -> None:
-    class Full(MemoryStore):
-        async def end(self, stored: StoredResponse, events: Sequence[Event]) -> None:
-            raise StoreUnavailable("full")
-
     shown = list[Event]()
-    writer = await journal(Full())
+    writer = await journal(FailingEnd())
     with pytest.raises(StoreUnavailable):
         await writer.write([LAST], shown.extend)
     assert shown == []
@@ -303,9 +306,12 @@ async def test_a_write_after_a_final_failure_raises(store_first: bool, failure: 
     assert delta(1) not in shown
 
 
-async def test_events_after_a_failure_are_shown_with_the_next_numbers_and_not_stored() -> None:
+@pytest.mark.parametrize("store_first", [False, True])
+async def test_events_after_a_failure_follow_all_before_them_and_are_not_stored(
+    store_first: bool,
+) -> None:
     store, shown = FailingAppends(), list[Event]()
-    writer = await journal(store)
+    writer = await journal(store, store_first=store_first)
     store.failure = RunLost("one")
     await writer.write([delta(0)], shown.extend)
     await store.appended.wait()
@@ -313,6 +319,29 @@ async def test_events_after_a_failure_are_shown_with_the_next_numbers_and_not_st
     with pytest.raises(RunLost):
         await writer.write([delta(1)], shown.extend)
     await writer.write([delta(2), delta(3)], shown.extend)
-    await writer.write([{**LAST, "sequence_number": 4}], shown.extend)
-    assert shown == [delta(0), delta(1), delta(2), LAST]
+    last = {**LAST, "sequence_number": 4}
+    await writer.write([last], shown.extend)
+    assert shown == [delta(0), delta(1), delta(2), delta(3), last]
     assert await stored_events(store) == []
+
+
+async def test_events_after_an_end_that_cannot_be_stored_have_the_next_numbers() -> None:
+    store, shown = FailingEnd(), list[Event]()
+    writer = await journal(store)
+    with pytest.raises(StoreUnavailable):
+        await writer.write([delta(0), {**LAST, "sequence_number": 1}], shown.extend)
+    await writer.write([delta(2)], shown.extend)
+    assert shown == [delta(0), delta(1)]
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+async def test_the_end_of_a_failed_response_is_shown_although_it_cannot_be_stored(
+    status: str,
+) -> None:
+    """Nothing follows it, and its readers would wait for an end."""
+    store, shown = FailingEnd(), list[Event]()
+    writer = await journal(store, store_first=True)
+    last = {**LAST, "sequence_number": 1, "response": {"id": "one", "status": status, "output": []}}
+    with pytest.raises(StoreUnavailable):
+        await writer.write([delta(0), last], shown.extend)
+    assert shown == [delta(0), last]
