@@ -39,3 +39,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         for listener in sockets or ():
             self._announce(url(listener))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop, and let the application end, also after a second Ctrl-C.
+
+        uvicorn does not wait for it then. It would be cancelled, and log that with a traceback.
+        """
+        await super().shutdown(sockets)
+        await self.lifespan.shutdown()

@@ -104,6 +104,27 @@ def test_an_interrupt_ends_all_sessions(
     assert (ended, shown) == (status, "all sessions ended\n")
 
 
+INTERRUPTED_TWICE = """
+import signal
+from server.commands import site
+
+start = site._Server.startup
+
+async def startup(self, sockets=None):
+    await start(self, sockets)
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
+
+site._Server.startup = startup
+"""
+
+
+def test_two_interrupts_end_it_without_a_traceback(fork: StartFork) -> None:
+    status, _, log = fork(program=INTERRUPTED_TWICE + STOPPING).end()
+    assert status == 130
+    assert "Traceback" not in log
+
+
 def test_a_key_is_needed_where_others_can_reach_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
