@@ -33,23 +33,26 @@ def restore_turn(
     if not sampled or not _same_calls(received, sampled):
         return received
     if not _text(received, Channel.ANALYSIS):
-        calls = client_calls(sampled)
-        reasoning = [
-            message
-            for message in sampled
-            if _is_text(message, Channel.ANALYSIS)
-            or (message.recipient is not None and message not in calls)
-        ]
         same_content = _same_content(received, sampled) or (
             json_content and _same_content(received, sampled, _JSON_CONTENT)
         )
-        return sampled if same_content else [*reasoning, *received]
+        return sampled if same_content else [*_dropped_reasoning(sampled), *received]
     if _same_reasoning(received, sampled) and _same_content(received, sampled):
         return sampled
     # Also where this request asks for no JSON and the earlier one did.
     in_reasoning = _same_reasoning(received, sampled, _JSON_REASONING)
     same = in_reasoning and _same_content(received, sampled, _JSON_CONTENT)
     return sampled if same else received
+
+
+def _dropped_reasoning(sampled: Sequence[Message]) -> Iterator[Message]:
+    """The messages that a client does not send back which drops the reasoning."""
+    # By identity: to compare each of thousands of calls with all others takes seconds.
+    calls = set(map(id, client_calls(sampled)))
+    for message in sampled:
+        is_hosted = message.recipient is not None and id(message) not in calls
+        if is_hosted or _is_text(message, Channel.ANALYSIS):
+            yield message
 
 
 def _same_calls(received: Sequence[Message], sampled: Sequence[Message]) -> bool:

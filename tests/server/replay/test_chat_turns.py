@@ -132,3 +132,16 @@ def test_a_message_with_one_of_many_calls_does_not_read_all_of_them() -> None:
     unread: Any = None
     received = (call("{}"),)
     assert restore_turn(received, (unread, call("{}", 4), call("{}", 5))) is received
+
+
+def test_reasoning_before_many_calls_is_found_without_comparing_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sampled = (SAMPLED[0], *(call(f"{number}", 4) for number in range(20)))
+    received = (text(COMMENTARY, "Hm."), *(call(f"{number}") for number in range(20)))
+    compared: list[Any] = []
+    with monkeypatch.context() as patches:
+        patches.setattr(Message, "__eq__", lambda *pair: compared.append(pair))
+        restored = restore_turn(received, sampled)
+    assert list(restored) == [SAMPLED[0], *received]
+    assert compared == []
