@@ -127,7 +127,7 @@ class _Merged:
 
     async def _merge(self, emit: Emit) -> None:
         async with AsyncExitStack() as stack:
-            opened = [aclosing(run.follow(discard_taken=True)) for run in self._runs]
+            opened = [aclosing(run.follow()) for run in self._runs]
             followers = [await stack.enter_async_context(each) for each in opened]
             for follower in followers:
                 # The SDK numbers choices in the order of their first events.

@@ -61,8 +61,8 @@ class Run:
     events: the ledger without dropped events. error: the error that ended the run, None if it did
     not fail. reason: the error with which the server cancelled the run, None if it did not.
 
-    Events are dropped once all readers have taken them, unless a reader needs them again or
-    another reader may still come: a run with a journal can be joined until it is done.
+    Events are dropped once all readers have taken them, unless another reader may still come: a run
+    with a journal can be joined until it is done.
     """
 
     def __init__(
@@ -111,16 +111,13 @@ class Run:
         await asyncio.wait([self._task])
 
     @contextmanager
-    def read(
-        self, wake: Wake, start: int = 0, *, discard_taken: bool = False
-    ) -> Iterator["Reader"]:
+    def read(self, wake: Wake, start: int = 0) -> Iterator["Reader"]:
         """A reader of the events from position `start` on.
 
         wake: called when there are more, in the step that makes them, and once the run is done.
-        discard_taken: the events that were taken are not needed again.
         Leaving it as the last reader cancels a foreground run.
         """
-        reader = Reader(self, start, discard_taken=discard_taken)
+        reader = Reader(self, start)
         self._readers[reader] = wake
         try:
             yield reader
@@ -129,15 +126,13 @@ class Run:
             if not self._readers and not self._background:
                 self.cancel()
 
-    async def follow(
-        self, start: int = 0, *, discard_taken: bool = False
-    ) -> AsyncGenerator[Sequence[WireEvent], None]:
-        """All events from position `start` on, each batch with those since the last one.
+    async def follow(self) -> AsyncGenerator[Sequence[WireEvent], None]:
+        """All events, each batch with those since the last one.
 
-        discard_taken: as in `read`. Closing the generator removes this reader.
+        Closing the generator removes this reader.
         """
         has_events = asyncio.Event()
-        with self.read(has_events.set, start, discard_taken=discard_taken) as reader:
+        with self.read(has_events.set) as reader:
             while True:
                 has_events.clear()
                 if batch := reader.take():
@@ -211,11 +206,8 @@ class Run:
 
     def discard_taken_events(self) -> None:
         """Drop the events that no reader needs. Call it only if no other reader can join."""
-        needed_from = self.dropped + len(self.events)
-        for reader in self._readers:
-            if not reader.discard_taken:
-                return
-            needed_from = min(needed_from, reader.position)
+        end = self.dropped + len(self.events)
+        needed_from = min([end, *(reader.position for reader in self._readers)])
         if needed_from > self.dropped:
             del self.events[: needed_from - self.dropped]
             self.dropped = needed_from
@@ -230,12 +222,11 @@ def _without_frames(error: APIError) -> APIError:
 class Reader:
     """A read position in a run's events; made by `Run.read`.
 
-    position: that of the next event. discard_taken: taken events are not needed again.
+    position: that of the next event.
     """
 
-    def __init__(self, run: Run, start: int, *, discard_taken: bool) -> None:
+    def __init__(self, run: Run, start: int) -> None:
         self.position = start
-        self.discard_taken = discard_taken
         self._run = run
 
     @property
@@ -251,7 +242,7 @@ class Reader:
     def take(self, most: int | None = None) -> Sequence[WireEvent]:
         """The events since the last call, at most `most` of them; empty if there are none."""
         run = self._run
-        drops = self.discard_taken and not run.may_be_joined
+        drops = not run.may_be_joined
         if drops and (all_events := run.take_all(self, most)) is not None:
             return all_events
         begin = max(0, self.position - run.dropped)

@@ -105,6 +105,6 @@ async def respond(
 
 
 async def _collect(run: Run, events: list[WireEvent]) -> None:
-    async with aclosing(run.follow(discard_taken=True)) as batches:
+    async with aclosing(run.follow()) as batches:
         async for batch in batches:
             events += batch

@@ -202,5 +202,5 @@ class Backlog:
 @contextmanager
 def open_backlog(feed: Feed, wake: Wake) -> Iterator[Backlog]:
     """The backlog of the feed; a reader of its run until it is left. wake: as in `Run.read`."""
-    with feed.run.read(wake, feed.start, discard_taken=True) as reader:
+    with feed.run.read(wake, feed.start) as reader:
         yield Backlog(feed, reader)

@@ -64,14 +64,22 @@ def source() -> Source:
     return Source()
 
 
+@pytest.fixture
+def journal() -> SlowJournal:
+    """A journal that writes at once."""
+    journal = SlowJournal()
+    journal.go.set()
+    return journal
+
+
 async def settle() -> None:
     """Let every task run until it waits."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def read(run: Run, start: int = 0) -> list[int]:
-    return [event["n"] async for batch in run.follow(start) for event in batch]
+async def read(run: Run) -> list[int]:
+    return [event["n"] async for batch in run.follow() for event in batch]
 
 
 async def first(follower: AsyncGenerator[Sequence[WireEvent], None]) -> list[int]:
@@ -101,40 +109,33 @@ async def test_a_slow_follower_gets_what_has_piled_up_at_once(source: Source) ->
         assert await first(follower) == [1, 2, 3]
 
 
-async def test_a_late_follower_gets_all_events(source: Source) -> None:
-    run = Run(source)
-    early = asyncio.create_task(read(run))
-    source.say(0, 1)
-    await settle()
-    late = asyncio.create_task(read(run))
-    source.say(2)
-    source.end()
-    assert await early == await late == [0, 1, 2]
-
-
 @pytest.mark.parametrize(("start", "rest"), [(0, [0, 1, 2]), (2, [2]), (3, []), (9, [])])
-async def test_a_follower_may_start_anywhere_after_the_end(
+async def test_a_reader_may_start_anywhere_after_the_end(
     source: Source, start: int, rest: list[int]
 ) -> None:
     run = Run(source)
     source.say(0, 1, 2)
     source.end()
     await run.wait()
-    assert await read(run, start) == rest
+    with run.read(lambda: None, start) as reader:
+        assert list(reader.take()) == events(*rest)
 
 
-async def test_a_follower_may_start_at_an_event_that_is_to_come(source: Source) -> None:
+async def test_a_reader_may_start_at_an_event_that_is_to_come(source: Source) -> None:
     run = Run(source)
-    follower = asyncio.create_task(read(run, start=2))
-    source.say(0, 1)
-    await settle()
-    source.say(2, 3)
-    source.end()
-    assert await follower == [2, 3]
+    with run.read(lambda: None, 2) as reader:
+        source.say(0, 1)
+        await settle()
+        assert list(reader.take()) == []
+        source.say(2, 3)
+        await settle()
+        assert reader.take() == events(2, 3)
 
 
-async def test_the_last_follower_to_leave_cancels_a_foreground_run(source: Source) -> None:
-    run = Run(source)
+async def test_the_last_follower_to_leave_cancels_a_foreground_run(
+    source: Source, journal: SlowJournal
+) -> None:
+    run = Run(source, journal=journal)
     source.say(0)
     one, other = run.follow(), run.follow()
     await anext(one)
@@ -148,8 +149,8 @@ async def test_the_last_follower_to_leave_cancels_a_foreground_run(source: Sourc
     assert run.events == events(0, -1)
 
 
-async def test_nobody_need_follow_a_background_run(source: Source) -> None:
-    run = Run(source, background=True)
+async def test_nobody_need_follow_a_background_run(source: Source, journal: SlowJournal) -> None:
+    run = Run(source, journal=journal, background=True)
     source.say(0)
     async with aclosing(run.follow()) as follower:
         await anext(follower)
@@ -318,23 +319,15 @@ async def test_a_journal_may_show_events_when_it_likes(source: Source) -> None:
     assert await follower == [7]
 
 
-@pytest.fixture
-def journal() -> SlowJournal:
-    """A journal that writes at once."""
-    journal = SlowJournal()
-    journal.go.set()
-    return journal
-
-
 async def test_a_late_reader_of_a_journaled_run_gets_what_an_early_one_has_taken(
     source: Source, journal: SlowJournal
 ) -> None:
     run = Run(source, journal=journal)
-    with run.read(lambda: None, discard_taken=True) as early:
+    with run.read(lambda: None) as early:
         source.say(0, 1)
         await settle()
         assert early.take() == events(0, 1)
-        with run.read(lambda: None, discard_taken=True) as late:
+        with run.read(lambda: None) as late:
             assert (late.is_late, late.take()) == (False, events(0, 1))
 
 
@@ -342,7 +335,7 @@ async def test_a_journaled_run_that_is_done_drops_what_its_readers_have_taken(
     source: Source, journal: SlowJournal
 ) -> None:
     run = Run(source, journal=journal)
-    with run.read(lambda: None, discard_taken=True) as reader:
+    with run.read(lambda: None) as reader:
         source.say(0, 1)
         source.end()
         await run.wait()
@@ -403,12 +396,12 @@ async def test_a_reader_takes_what_has_come_since_the_last_time(
         assert reader.take() == events(2)
 
 
-@pytest.mark.parametrize("discard_taken", [False, True])
+@pytest.mark.parametrize("is_journaled", [False, True])
 async def test_a_reader_takes_no_more_at_once_than_it_wants(
-    source: Source, discard_taken: bool
+    source: Source, journal: SlowJournal, is_journaled: bool
 ) -> None:
-    run = Run(source)
-    with run.read(lambda: None, discard_taken=discard_taken) as reader:
+    run = Run(source, journal=journal if is_journaled else None)
+    with run.read(lambda: None) as reader:
         source.say(0, 1, 2, 3, 4)
         await settle()
         taken = []
@@ -417,11 +410,11 @@ async def test_a_reader_takes_no_more_at_once_than_it_wants(
         assert taken == [(5, events(0, 1)), (3, events(2, 3)), (1, events(4)), (0, [])]
 
 
-async def test_an_event_is_kept_until_all_forgetting_readers_have_taken_it(source: Source) -> None:
+async def test_an_event_is_kept_until_all_readers_have_taken_it(source: Source) -> None:
     run = Run(source)
     with (
-        run.read(lambda: None, discard_taken=True) as one,
-        run.read(lambda: None, discard_taken=True) as other,
+        run.read(lambda: None) as one,
+        run.read(lambda: None) as other,
     ):
         source.say(0, 1)
         await settle()
@@ -432,9 +425,9 @@ async def test_an_event_is_kept_until_all_forgetting_readers_have_taken_it(sourc
     assert run.events == []
 
 
-async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Source) -> None:
+async def test_a_run_keeps_nothing_of_what_its_reader_takes(source: Source) -> None:
     run = Run(source)
-    with run.read(lambda: None, discard_taken=True) as reader:
+    with run.read(lambda: None) as reader:
         for number in range(2):
             source.say(number)
             await settle()
@@ -445,11 +438,11 @@ async def test_a_run_keeps_nothing_of_what_a_forgetting_reader_takes(source: Sou
             assert late.is_late
 
 
-async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(source: Source) -> None:
+async def test_a_reader_that_starts_later_drops_what_was_before(source: Source) -> None:
     run = Run(source)
     source.say(0, 1)
     await settle()
-    with run.read(lambda: None, 1, discard_taken=True) as reader:
+    with run.read(lambda: None, 1) as reader:
         assert reader.take() == events(1)
         source.say(2)
         await settle()
@@ -457,21 +450,9 @@ async def test_a_forgetting_reader_that_starts_later_drops_what_was_before(sourc
     assert run.events == []
 
 
-async def test_a_run_keeps_what_a_reader_needs_again(source: Source) -> None:
-    run = Run(source)
-    with (
-        run.read(lambda: None) as needing,
-        run.read(lambda: None, discard_taken=True) as forgetting,
-    ):
-        source.say(0)
-        await settle()
-        assert needing.take() == forgetting.take() == events(0)
-        assert run.events == events(0)
-
-
 async def test_a_reader_that_skips_the_rest_keeps_nothing_of_it(source: Source) -> None:
     run = Run(source)
-    with run.read(lambda: None, discard_taken=True) as reader:
+    with run.read(lambda: None) as reader:
         source.say(0)
         await settle()
         reader.skip()
@@ -482,7 +463,7 @@ async def test_a_reader_that_skips_the_rest_leaves_it_to_those_who_may_join(
     source: Source, journal: SlowJournal
 ) -> None:
     run = Run(source, journal=journal)
-    with run.read(lambda: None, discard_taken=True) as reader:
+    with run.read(lambda: None) as reader:
         source.say(0)
         await settle()
         reader.skip()
