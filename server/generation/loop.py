@@ -89,8 +89,8 @@ class Loop:
                     return
             # A call that ran is not lost to a request that comes later.
             returning = bool(approved)
+            self._meter.queued()
             while True:
-                self._meter.queued()
                 async with self._ticket.slot(returning=returning):
                     ending = await self._sample(emit)
                 # Without the slot and the engine: to store the end may take long.

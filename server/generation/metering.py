@@ -120,16 +120,14 @@ class Meter:
         self._clock = clock
         self._admitted = clock()
         self._queued_since: float | None = None
-        self._has_waited = False
         self._input = 0
         self._output = 0
         self._turn_is_open = False
         self._ended = False
 
     def queued(self) -> None:
-        """The answer waits for a slot from now on. Only its first wait is reported."""
-        if not self._has_waited:
-            self._queued_since = self._clock()
+        """The answer waits for its first slot from now on."""
+        self._queued_since = self._clock()
 
     def turn_started(self) -> None:
         """The answer has its slot, and a turn begins."""
@@ -178,6 +176,5 @@ class Meter:
 
     def _end_wait(self) -> None:
         if self._queued_since is not None:
-            self._has_waited = True
             self._observer.queue_left(self._clock() - self._queued_since)
             self._queued_since = None

@@ -41,6 +41,7 @@ from server.ids import new_id
 from server.tools import closing
 from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolEvent, ToolProgress
 from tests.server.generation.recorder import Recorder
+from tests.server.generation.test_metering import Observed
 from tests.server.tools.hosted import (
     PYTHON,
     SEARCH,
@@ -122,6 +123,13 @@ async def test_a_call_runs_and_its_result_begins_the_next_turn(
     ]
     assert recorder.text == "Done."
     assert caplog.records == []
+
+
+async def test_only_the_first_wait_for_a_slot_is_reported(start_engine: StartEngine) -> None:
+    observed = Observed()
+    engine = await start_engine(*script(call("1"), answer()))
+    await play(gateway(engine, observer=observed), Session())
+    assert len(observed.waits) == 1
 
 
 async def test_the_next_prompt_is_the_tokens_so_far_and_the_result(

@@ -58,7 +58,6 @@ def test_the_times_of_an_answer() -> None:
     meter.token_sampled()
     assert observed.first_tokens == [7.0]
     meter.turn_ended(Usage(7, 3, 5, 2), [Repair.HEADER_WORDS])
-    meter.queued()
     clock.now += 8
     meter.turn_started()
     meter.turn_ended(Usage(12, 7, 1), ())
