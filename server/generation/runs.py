@@ -264,7 +264,6 @@ class Runs:
 
     def __init__(self) -> None:
         self._runs: dict[str, Run] = {}
-        self._journaled = 0
         self._any_journaled = asyncio.Event()
         self.ending = False
         """True once the server stops and has cancelled all runs."""
@@ -296,7 +295,6 @@ class Runs:
             # Nobody else would cancel it, and the process would wait for its end.
             run.cancel()
         if run.has_journal:
-            self._journaled += 1
             self._any_journaled.set()
         run.when_done(partial(self._forget, request_id))
         return run
@@ -325,6 +323,6 @@ class Runs:
         await asyncio.gather(*(run.wait() for run in self._runs.values()))
 
     def _forget(self, request_id: str) -> None:
-        self._journaled -= self._runs.pop(request_id).has_journal
-        if not self._journaled:
+        del self._runs[request_id]
+        if not any(run.has_journal for run in self._runs.values()):
             self._any_journaled.clear()
