@@ -60,12 +60,8 @@ class GrammarSandbox:
 
         Where that fails, the first grammar tries again.
         """
-        worker = self._idle.get()
-        try:
-            with suppress(_NoReport):
-                worker.start()
-        finally:
-            self._idle.put(worker)
+        with self._worker() as worker, suppress(_NoReport):
+            worker.start()
 
     def problem(self, grammar: str) -> str | None:
         """Why `grammar` (Lark text) does not compile, as a clause; None if it compiles.
@@ -80,8 +76,8 @@ class GrammarSandbox:
             with threads.waiting():
                 self._complete(key, report, grammar)
         elif not report.done():  # equal grammars that arrive together are compiled once
-            with threads.waiting():
-                self._follow(report)
+            with threads.waiting(), _place(self._followers):
+                wait([report])
         return report.result() or None
 
     def close(self) -> None:
@@ -90,7 +86,7 @@ class GrammarSandbox:
             worker.close()
 
     def _compile(self, grammar: str) -> str:
-        with self._worker() as worker:
+        with _place(self._admitted), self._worker() as worker:
             for _ in range(_ATTEMPTS):
                 with suppress(_NoReport):
                     return worker.report(grammar)
@@ -98,17 +94,12 @@ class GrammarSandbox:
 
     @contextmanager
     def _worker(self) -> Iterator["_Worker"]:
-        """An idle worker. Each caller that waits blocks a thread, so their number is limited."""
-        if not self._admitted.acquire(blocking=False):
-            raise RateLimited("Too many grammars are being compiled; please try again shortly.")
+        """An idle worker, for which the caller's thread waits."""
+        worker = self._idle.get()
         try:
-            worker = self._idle.get()
-            try:
-                yield worker
-            finally:
-                self._idle.put(worker)
+            yield worker
         finally:
-            self._admitted.release()
+            self._idle.put(worker)
 
     def _complete(self, key: bytes, report: "Future[str]", grammar: str) -> None:
         try:
@@ -119,14 +110,16 @@ class GrammarSandbox:
                     del self._reports[key]
             report.set_exception(error)
 
-    def _follow(self, report: "Future[str]") -> None:
-        """Wait for a report that another thread makes."""
-        if not self._followers.acquire(blocking=False):
-            raise RateLimited("Too many grammars are being compiled; please try again shortly.")
-        try:
-            wait([report])
-        finally:
-            self._followers.release()
+
+@contextmanager
+def _place(places: threading.Semaphore) -> Iterator[None]:
+    """One of the places for callers that wait, since each blocks a thread. Raises RateLimited."""
+    if not places.acquire(blocking=False):
+        raise RateLimited("Too many grammars are being compiled; please try again shortly.")
+    try:
+        yield
+    finally:
+        places.release()
 
 
 @cache
