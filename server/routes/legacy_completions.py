@@ -39,11 +39,10 @@ async def create_completion(request: Request) -> Response:
     note_unknown(body, "Completions")
     model = context.model(body.model)
     refuse_if_reasoning_hidden(context.settings, "A raw completion")
-    info = context.gateway.backend.info
     compiling = partial(
         legacy_completions.compile,
         body,
-        context_length=info.context_length,
+        context_length=context.context_length,
         cache_salt=context.cache_salt(owner_of(request)),
     )
     size = max(threads.size_of(body.prompt), threads.Size.MEDIUM)

@@ -42,6 +42,6 @@ def _model(name: str, context: Context) -> dict[str, Any]:
         "object": "model",
         "created": context.created,
         "owned_by": "gpt-oss-server",
-        "max_model_len": context.gateway.backend.info.context_length,
+        "max_model_len": context.context_length,
         **demo_fields,
     }

@@ -32,10 +32,9 @@ async def tokenize(request: Request) -> Response:
     body = await json_body.parse(request, Tokenize)
     note_unknown(body, "Tokenize")
     context.model(body.model)
-    length = context.gateway.backend.info.context_length
     size = max(threads.size_of(body.prompt), threads.Size.MEDIUM)
     tokens = await threads.run(partial(_tokens, body), size)
-    return json_response({**tokens, "max_model_len": length})
+    return json_response({**tokens, "max_model_len": context.context_length})
 
 
 @router.post("/detokenize")
