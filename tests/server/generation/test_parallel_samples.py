@@ -6,9 +6,17 @@ from typing import Any
 
 import pytest
 
-from server.errors import APIError, ClientTooSlow, InvalidRequest, RateLimited, ServerFailed
+from server.errors import (
+    APIError,
+    ClientTooSlow,
+    InvalidRequest,
+    RateLimited,
+    ServerFailed,
+    Unavailable,
+)
 from server.generation import parallel_samples
 from server.generation.admission import Admission
+from server.generation.answer import stopped
 from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.gateway import Gateway as RealGateway
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
@@ -167,8 +175,11 @@ async def test_nothing_follows_an_error(index: int) -> None:
 async def test_choices_appear_in_their_order_whichever_is_first() -> None:
     gateway = Gateway()
     run = await begin(gateway, 3)
+    gateway.turns[0].may_start.clear()
     gateway.turns[2].say("quick")
     reading = asyncio.ensure_future(read(run))
+    await settle()
+    gateway.turns[0].may_start.set()
     await settle()
     for turn in gateway.turns:
         turn.finish()
@@ -253,6 +264,15 @@ async def test_choices_may_be_ended_for_a_reason() -> None:
     assert [turn.cancelled for turn in gateway.turns] == [True, True]
 
 
+async def test_choices_end_with_an_error_when_the_server_stops() -> None:
+    gateway = Gateway()
+    run = await begin(gateway, 2)
+    await settle()
+    gateway.runs.cancel()
+    assert [batch async for batch in run.follow()][-1] == [stopped().body()]
+    assert isinstance(run.error, Unavailable)
+
+
 async def test_the_events_of_choices_are_stored_once() -> None:
     gateway = Gateway()
     run = await begin(gateway, 2)
@@ -276,12 +296,15 @@ async def test_choices_that_are_left_at_once_are_not_left_behind() -> None:
 
 
 async def test_more_choices_than_there_will_ever_be_room_for_are_refused() -> None:
-    gateway = Gateway()
+    gateway: Any = Gateway()
     await begin(gateway, 4)
+    sessions = [Session() for _ in range(5)]
+    choices = [AnswerSpec(plan(), Recorder(), "id", sessions=[each]) for each in sessions]
     with pytest.raises(InvalidRequest) as refused:
-        await begin(gateway, 5)
+        await parallel_samples.start(gateway, choices, last)
     assert refused.value.param == "n"
     assert len(gateway.turns) == 4
+    assert [session.closed for session in sessions] == [1] * 5
 
 
 async def test_where_not_all_have_room_none_runs() -> None:
