@@ -11,7 +11,8 @@ from server.errors import InvalidRequest
 from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.plan import TurnPlan
 from server.generation.recording import Recorder
-from server.generation.runs import Run, WireEvent
+from server.generation.runs import Encode, Run, WireEvent
+from server.http.answers.backlog import Feed
 from server.ids import new_id
 from server.inbound.grammar import Constraint
 from server.inbound.responses import CompiledResponse, compile
@@ -19,6 +20,7 @@ from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
 from server.outbound.responses.events import ResponsesOutbound
 from server.persistence.response_journal import Ended, ResponseJournal
+from server.persistence.stored_stream import stream_stored
 from server.replay.sealed_items import INCLUDE
 from server.responses.response_object import response_object
 from server.schemas.responses import RECORD, CreateResponse
@@ -40,6 +42,11 @@ class StartedResponse:
     run: Run
     started: StoredResponse
     ended: Ended
+
+    def feed(self, context: Context, encode: Encode) -> Feed:
+        """The events for a client, who can read them from the store where that has them."""
+        stored = partial(stream_stored, context.store, self.started.owner, self.started.id)
+        return context.feed(self.run, encode, stored=stored if self.run.has_journal else None)
 
 
 def _check(request: CreateResponse, context: Context) -> None:

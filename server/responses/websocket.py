@@ -40,7 +40,6 @@ from server.http.bodies.budget import Lease
 from server.http.bodies.json_text import validate
 from server.outbound.responses.failure import status_of
 from server.outbound.responses.fold import DEFINING_EVENTS, fold
-from server.persistence.stored_stream import stream_stored
 from server.responses.creating import StartedResponse, create
 from server.schemas.base import note_unknown
 from server.schemas.fields import mapping, optional_boolean
@@ -229,17 +228,14 @@ class Connection:
             backlog.hold()
             has_events.set()
 
-        run, context = started.run, self._context
-        stored = partial(stream_stored, context.store, self._owner, started.response["id"])
         has_events = asyncio.Event()
-        feed = context.feed(run, encode, stored=stored if run.has_journal else None)
-        with open_backlog(feed, wake) as backlog:
+        with open_backlog(started.feed(self._context, encode), wake) as backlog:
             while True:
                 has_events.clear()
                 if events := backlog.take():
                     for event in events:
                         await self._websocket.send_text(event.decode())
-                elif run.done or backlog.resume_at is not None:
+                elif started.run.done or backlog.resume_at is not None:
                     break
                 else:
                     await has_events.wait()

@@ -51,5 +51,5 @@ async def _summarise(request: Request, owner: str, body: CompactResponse) -> Res
     summarise = await threads.run(partial(summary_request, body), threads.size_of(body.input))
     started = await create(context, owner, summarise, constraint=answer_only(context.masking))
     fold = partial(compaction_object, started.started, partial(context.sealer.seal, owner))
-    feed = context.feed(started.run, named)
+    feed = started.feed(context, named)
     return await respond(feed, request, stream=False, fold=fold, reads_history=True)

@@ -3,8 +3,6 @@
 Source: https://platform.openai.com/docs/api-reference/responses/create
 """
 
-from functools import partial
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,7 +13,6 @@ from server.http.authentication import owner_of
 from server.http.bodies import json_body
 from server.outbound.event_bytes import named
 from server.outbound.responses.fold import fold
-from server.persistence.stored_stream import stream_stored
 from server.responses.creating import create
 from server.schemas.base import note_unknown
 from server.schemas.responses import CreateResponse
@@ -36,6 +33,5 @@ async def create_response(request: Request) -> Response:
     started = await create(context, owner, body)
     if body.background and not body.stream:
         return json_response(started.response)
-    stored = partial(stream_stored, context.store, owner, started.response["id"])
-    feed = context.feed(started.run, named, stored=stored if started.run.has_journal else None)
+    feed = started.feed(context, named)
     return await respond(feed, request, stream=bool(body.stream), fold=fold)
