@@ -5,7 +5,7 @@ forms (`server.inbound.hosted_chat`). Each answer of a request has sessions of i
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain
@@ -85,19 +85,15 @@ def hosted_entries(value: Any, tools: Mapping[str, HostedTool]) -> tuple[HostedE
     """
     if value is None or not tools:
         return ()
-    items = enumerate(array(value, "tools", MAX_TOOLS))
-    return tuple(_entries(((f"tools.{index}", item) for index, item in items), tools))
-
-
-def _entries(
-    items: Iterable[tuple[str, Any]], tools: Mapping[str, HostedTool]
-) -> Iterator[HostedEntry]:
-    for where, item in items:
-        item = _alias(mapping(item, where))
-        kind = string(item.get("type"), f"{where}.type")
+    entries: list[HostedEntry] = []
+    for index, item in enumerate(array(value, "tools", MAX_TOOLS)):
+        where = f"tools.{index}"
+        config = _alias(mapping(item, where))
+        kind = string(config.get("type"), f"{where}.type")
         if kind in tools:
-            declaration(item, where)
-            yield HostedEntry(tools[kind], item, where)
+            declaration(config, where)
+            entries.append(HostedEntry(tools[kind], config, where))
+    return tuple(entries)
 
 
 def _alias(item: Mapping[str, Any]) -> Mapping[str, Any]:
