@@ -69,6 +69,17 @@ def test_a_call_without_a_result_awaits_none(later: list[Message]) -> None:
     assert render_within(whole, len(render(whole)) - 1) == render(talk(last))
 
 
+def test_a_result_whose_call_is_not_there_stays_in_its_turn() -> None:
+    rest = [asks("b"), result("f"), *turn("c")]
+    whole = talk(turn("a"), rest)
+    assert render_within(whole, len(render(whole)) - 1) == render(talk(rest))
+
+
+def test_a_call_before_the_first_turn_stays_with_its_result() -> None:
+    whole = talk([call("f"), asks("a"), result("f")], turn("b"))
+    assert render_within(whole, 1) == render(whole)
+
+
 def test_the_last_turn_stays_though_it_is_too_long() -> None:
     assert render_within(talk(turn("a"), turn("b", 9)), 1) == render(talk(turn("b", 9)))
     assert render_within(talk(turn("a")), 1) == render(talk(turn("a")))
