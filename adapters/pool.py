@@ -6,10 +6,10 @@ communication. A request without an affinity goes to the engine with the fewest 
 
 Failover: if an engine fails before the first token, or does not support the request, the request
 goes to another engine. If all engines failed, those that could not be reached are tried again after
-a short pause, and once more after a longer one, unless they are down. A request that two engines
-failed though they were reached goes to no third one: it may be what makes them fail, or end, which
-shows as a lost connection. After the first token a failure ends the request, since sampled tokens
-cannot be withdrawn.
+a short pause, and once more after a longer one, unless they are down. A request with which two
+engines failed, though they were reached, goes to no third one: it may be what makes them fail, or
+end, which shows as a lost connection. After the first token a failure ends the request, since
+sampled tokens cannot be withdrawn.
 
 An engine is down if its last health check failed, or if several consecutive requests failed (the
 circuit is open; after a while one request tries again, and after a passed health check any). While

@@ -39,8 +39,8 @@ class ToolLimits:
     """The server's limits on the hosted calls of one answer.
 
     rounds: the most calls that run, >= 1. timeouts: seconds for one call, as `call_timeout` reads
-    them. answer: seconds after the start of the answer in which
-    calls may run. grace: as `GRACE_SECONDS`.
+    them. answer: seconds after the start of the answer in which calls may run. grace: as
+    `GRACE_SECONDS`.
     """
 
     rounds: int = 32

@@ -33,8 +33,8 @@ def restore_turns(
     In such a turn each unchanged item gets its sampled message, so that the prompt repeats its
     tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
     Items that the client changed or added stay where they are. history: the items that the request
-    continues. What it has, or the request, is not inserted, and nothing is inserted twice: a client
-    may send a call again whose turn is there.
+    continues. An item that is there, or in the request, is not inserted, and none is inserted
+    twice: a client may send a call more than once.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """

@@ -134,10 +134,10 @@ def _open_postgres(
 async def _connect_postgres(
     dsn: str, statement_seconds: float | None, **options: Any
 ) -> asyncpg.Connection:
-    """Connect. Where statements have a limit of time, so has a transaction without a statement.
+    """Connect. Where statements have a limit of time, so have pauses within a transaction.
 
-    PostgreSQL rolls it back then. Without that, a gateway whose process or host stands still in a
-    transaction would keep its locks, until TCP gives up after hours.
+    After a longer pause PostgreSQL rolls the transaction back. Otherwise a gateway whose process or
+    host stands still in one would keep its locks, until TCP gives up after hours.
     """
     connection = await asyncpg.connect(
         dsn,

@@ -124,9 +124,3 @@ def test_a_shared_prompt_counts_where_the_first_answer_sampled_nothing() -> None
     first.turn_left(Usage(7), ())
     other.turn_left(Usage(7, 3, 1), ())
     assert counts == TokenCounts(prompt=7, cached=3)
-
-
-def test_nobody_may_observe() -> None:
-    Observer().call_ended(CallMeasured("python", "refused"))
-    Observer().queue_left(1.0)
-    Observer().first_token(1.0)
