@@ -51,6 +51,20 @@ def test_completed_items_stay() -> None:
     assert events[-1]["response"]["output"] == [item]
 
 
+def test_an_open_message_gets_no_annotations_of_another() -> None:
+    first: dict[str, Any] = {"id": "msg_1", "type": "message", "content": []}
+    second = {**first, "id": "msg_2"}
+    noted = "response.output_text.annotation.added"
+    known = numbered(
+        {"type": "response.output_item.added", "output_index": 0, "item": first},
+        {"type": noted, "item_id": "msg_1", "annotation": {"type": "url_citation"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": first},
+        {"type": "response.output_item.added", "output_index": 1, "item": second},
+    )
+    (part,) = end_interrupted(STARTED, known)[-1]["response"]["output"][1]["content"]
+    assert part["annotations"] == []
+
+
 @pytest.mark.parametrize("texts", [(), ("a",), ("a", "b")])
 @pytest.mark.parametrize(
     "header",
