@@ -237,6 +237,14 @@ async def test_an_answer_that_is_cancelled_as_the_server_ends_is_no_error() -> N
     assert errors == []
 
 
+async def test_a_stream_is_sent_as_it_is_made() -> None:
+    server = Counting()
+    sent = await sent_until(server, server.started)
+    assert [message.get("body") for message in sent] == [None, b"a"]
+    server.go.set()
+    assert (await server.post(path="/stream")).text == "ab"
+
+
 async def test_a_stored_stream_is_sent_in_one_piece() -> None:
     server = Counting()
     server.go.set()
