@@ -46,8 +46,7 @@ class SGLangWire:
             features |= {"grammar"}
         if arguments.get("enable_deterministic_inference"):
             features |= {"seed"}
-        length = int(model["max_model_len"]) - _reserved_tokens(arguments)
-        return ServerInfo(model["id"], length, features)
+        return ServerInfo(model["id"], _context_length(model, arguments), features)
 
     def body(self, request: GenerationRequest, server: ServerInfo) -> JSON:
         sampling = request.sampling
@@ -88,6 +87,17 @@ class SGLangWire:
 
     async def leave(self, response: httpx.Response, rest: AsyncIterator[bytes]) -> None:
         pass
+
+
+def _context_length(model: JSON, arguments: JSON) -> int:
+    """The longest prompt and answer that SGLang takes, which its memory may limit.
+
+    It also starts where its cache holds fewer tokens than the model's context. It then refuses
+    prompts of `max_req_input_len` tokens or more; prompt and answer together have a few more.
+    """
+    length = int(model["max_model_len"]) - _reserved_tokens(arguments)
+    longest = arguments.get("max_req_input_len")
+    return length if longest is None else min(length, int(longest))
 
 
 def _reserved_tokens(arguments: JSON) -> int:

@@ -75,6 +75,17 @@ async def test_the_context_is_without_what_speculation_reserves(
     await client.stop()
 
 
+@pytest.mark.parametrize(("longest", "context"), [(19_994, 19_994), (200_000, 131_072)])
+async def test_the_context_is_no_longer_than_what_the_servers_memory_holds(
+    engine: FakeEngine, longest: int, context: int
+) -> None:
+    engine.will("/get_server_info", status(200, json.dumps({"max_req_input_len": longest})))
+    client = HTTPEngine(engine.url, SGLangWire(), Options())
+    await client.start()
+    assert client.info.context_length == context
+    await client.stop()
+
+
 async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> None:
     engine.will("/get_server_info", engine.recorded("plain info"))
     client = HTTPEngine(engine.url, SGLangWire(), Options())
