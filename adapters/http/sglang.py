@@ -38,7 +38,10 @@ class SGLangWire:
     async def describe(self, client: httpx.AsyncClient) -> ServerInfo:
         models = await client.get("/v1/models")
         models.raise_for_status()
-        info = await client.get("/get_server_info")
+        info = await client.get("/server_info")
+        if info.status_code == httpx.codes.NOT_FOUND:
+            # The name in older versions, which newer ones will remove.
+            info = await client.get("/get_server_info")
         info.raise_for_status()
         model, arguments = models.json()["data"][0], info.json()
         features = _FEATURES

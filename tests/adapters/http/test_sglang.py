@@ -28,7 +28,7 @@ from tests.adapters.sampling import logprobs, run, sample, tokens
 async def engine() -> AsyncIterator[FakeEngine]:
     engine = FakeEngine("sglang.json")
     engine.will("/v1/models", engine.recorded("models"))
-    engine.will("/get_server_info", engine.recorded("full info"))
+    engine.will("/server_info", engine.recorded("full info"))
     engine.will("/generate", engine.recorded("stop"))
     async with running(engine):
         yield engine
@@ -68,10 +68,19 @@ async def test_what_the_server_can_do_is_declared(client: HTTPEngine) -> None:
 async def test_the_context_is_without_what_speculation_reserves(
     engine: FakeEngine, speculation: dict[str, Any], reserved: int
 ) -> None:
-    engine.will("/get_server_info", status(200, json.dumps(speculation)))
+    engine.will("/server_info", status(200, json.dumps(speculation)))
     client = HTTPEngine(engine.url, SGLangWire(), Options())
     await client.start()
     assert client.info.context_length == 131_072 - reserved
+    await client.stop()
+
+
+async def test_an_older_server_has_its_properties_under_another_name(engine: FakeEngine) -> None:
+    del engine.answers["/server_info"]
+    engine.will("/get_server_info", engine.recorded("full info"))
+    client = HTTPEngine(engine.url, SGLangWire(), Options())
+    await client.start()
+    assert "grammar" in client.info.features
     await client.stop()
 
 
@@ -79,7 +88,7 @@ async def test_the_context_is_without_what_speculation_reserves(
 async def test_the_context_is_no_longer_than_what_the_servers_memory_holds(
     engine: FakeEngine, longest: int, context: int
 ) -> None:
-    engine.will("/get_server_info", status(200, json.dumps({"max_req_input_len": longest})))
+    engine.will("/server_info", status(200, json.dumps({"max_req_input_len": longest})))
     client = HTTPEngine(engine.url, SGLangWire(), Options())
     await client.start()
     assert client.info.context_length == context
@@ -87,7 +96,7 @@ async def test_the_context_is_no_longer_than_what_the_servers_memory_holds(
 
 
 async def test_grammars_and_seeds_need_the_servers_flags(engine: FakeEngine) -> None:
-    engine.will("/get_server_info", engine.recorded("plain info"))
+    engine.will("/server_info", engine.recorded("plain info"))
     client = HTTPEngine(engine.url, SGLangWire(), Options())
     await client.start()
     assert not {"grammar", "seed"} & client.info.features
