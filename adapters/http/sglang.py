@@ -138,7 +138,8 @@ class SGLangReader(EventReader):
 
     def _chunk(self, event: JSON) -> GenerationChunk:
         meta = event["meta_info"]
-        token_ids = event["output_ids"]
+        # The Rust frontend of SGLang omits empty lists.
+        token_ids = event.get("output_ids", [])
         whole = len(token_ids) == meta["completion_tokens"]
         start = self._count if whole else 0
         new = tuple(token_ids[start:])
@@ -163,7 +164,7 @@ class SGLangReader(EventReader):
         if self._request.logprobs is None:
             return None
         # The lists have entries for all ids or for the new ids; the new ones are last.
-        sampled = _last(meta["output_token_logprobs"], count)
+        sampled = _last(meta.get("output_token_logprobs", []), count)
         top = _last(meta.get("output_top_logprobs") or [None] * len(sampled), count)
         return tuple(
             TokenLogprobs(

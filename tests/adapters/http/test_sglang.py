@@ -223,12 +223,13 @@ async def test_a_grammar_that_does_not_compile_is_the_requests_fault(
         await run(client, ask(grammar="start: nonsense("))
 
 
+@pytest.mark.parametrize("ids", ['"output_ids": [], ', ""])
 async def test_an_abort_of_a_full_queue_is_no_failure(
-    client: HTTPEngine, engine: FakeEngine
+    client: HTTPEngine, engine: FakeEngine, ids: str
 ) -> None:
     reason = '{"type": "abort", "status_code": 503, "message": "The request queue is full."}'
     meta = f'{{"completion_tokens": 0, "finish_reason": {reason}}}'
-    engine.will("/generate", sends(f'data: {{"output_ids": [], "meta_info": {meta}}}\n\n'))
+    engine.will("/generate", sends(f'data: {{{ids}"meta_info": {meta}}}\n\n'))
     with pytest.raises(NotReady):
         await run(client, ask())
 
@@ -304,6 +305,16 @@ async def test_too_few_logprobs_are_a_fault(client: HTTPEngine, engine: FakeEngi
     engine.will("/generate", sends(none))
     with pytest.raises(EngineFault, match="logprobs of other tokens"):
         await run(client, ask(logprobs=2))
+
+
+async def test_an_end_without_tokens_may_omit_its_lists(
+    client: HTTPEngine, engine: FakeEngine
+) -> None:
+    meta = '{"completion_tokens": 1, "finish_reason": {"type": "length", "length": 1}}'
+    end = f'data: {{"meta_info": {meta}}}\n\n'
+    engine.will("/generate", sends(engine.lines("incremental")[0], end))
+    *_, last = await run(client, ask(logprobs=2))
+    assert (last.token_ids, last.logprobs, last.finish_reason) == ((), (), "length")
 
 
 async def test_a_body_of_another_version_is_no_fault_of_the_request(
