@@ -22,9 +22,10 @@ was sent in between ended well. Requests that were in flight at the same time fa
 reason, and count once; so do the attempts of one request.
 
 An engine whose health check failed may have been restarted with other properties, and so may one
-that could not be reached or was not ready for a request: a quick restart passes between two checks.
-They are requested again when it is back, and `Pool.info` is what all engines have in common. A busy
-engine may not answer this: it keeps the properties that it had until it does.
+that could not be reached, was not ready for a request, or refused it: a quick restart passes
+between two checks. They are requested again when it is back, and `Pool.info` is what all engines
+have in common. A busy engine may not answer this: it keeps the properties that it had until it
+does.
 """
 
 import asyncio
@@ -44,10 +45,12 @@ from adapters.errors import (
     ContextTooLong,
     EngineFault,
     GenerationFailed,
+    InvalidGrammar,
     Lost,
     Mismatch,
     NotReady,
     Overloaded,
+    Rejected,
     Unreached,
     Unsupported,
 )
@@ -329,7 +332,7 @@ class Pool:
             # Whoever leaves after a token, as at a stop string, has found no failure.
             member.succeeded(ticket)
             raise
-        except (Mismatch, NotReady):
+        except (Mismatch, NotReady, Rejected, InvalidGrammar):
             member.described = False
             member.circuit.undecided(ticket)
             raise

@@ -213,7 +213,11 @@ async def test_an_engine_that_was_restarted_is_described_again() -> None:
     assert engine.starts == 2
 
 
-@pytest.mark.parametrize("fault", [Unreached("ReadError"), NotReady("loads")], ids=repr)
+@pytest.mark.parametrize(
+    "fault",
+    [Unreached("ReadError"), NotReady("loads"), Rejected("400"), InvalidGrammar("400")],
+    ids=repr,
+)
 async def test_an_engine_that_restarts_between_two_checks_is_described_again(
     fault: BackendError,
 ) -> None:
