@@ -11,6 +11,7 @@ import orjson
 from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.bounds import bounded, check_length
 from adapters.errors import BackendError, EngineFault, Lost, Unreached, Unsupported
+from adapters.http.exchange import body_of, close, streamed
 from adapters.http.options import Options, without_user
 from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
@@ -115,7 +116,7 @@ class HTTPEngine:
         try:
             async with (
                 asyncio.timeout(self._options.health_timeout_seconds),
-                client.stream("GET", "/health") as answer,
+                streamed(client, client.build_request("GET", "/health")) as answer,
             ):
                 status = answer.status_code
         except TimeoutError as error:
@@ -130,24 +131,24 @@ class HTTPEngine:
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         client = self._running()
-        body = self._body(request)
+        sent = client.build_request(
+            "POST",
+            self._wire.path,
+            content=self._body(request),
+            headers={
+                "content-type": "application/json",
+                "connection": "keep-alive" if self._wire.reusable else "close",
+                "x-request-id": request.request_id,
+            },
+        )
         status: int | None = None
         try:
-            async with client.stream(
-                "POST",
-                self._wire.path,
-                content=body,
-                headers={
-                    "content-type": "application/json",
-                    "connection": "keep-alive" if self._wire.reusable else "close",
-                    "x-request-id": request.request_id,
-                },
-            ) as response:
+            async with streamed(client, sent) as response:
                 status = response.status_code
                 if status != httpx.codes.OK:
                     refused = self._wire.refused_statuses
                     raise await error_of_response(response, request, refused)
-                received = response.aiter_raw()
+                received = body_of(response)
                 check = ChunkCheck(request)
                 try:
                     async with aclosing(self._chunks(response, received, request)) as chunks:
@@ -180,8 +181,9 @@ class HTTPEngine:
             if failure is not None:
                 raise failure
             if is_done:
-                await _end(response, received)
+                await _read_end(received)
                 break
+        await close(response)
         yield reader.finish()
 
     def _read_all(
@@ -243,13 +245,12 @@ class HTTPEngine:
         return Unreached(reason) if isinstance(error, _UNREACHED) else EngineFault(reason)
 
 
-async def _end(response: httpx.Response, received: AsyncIterator[bytes]) -> None:
-    """Read the end of a response, so that its connection can be used again; else close it."""
+async def _read_end(received: AsyncIterator[bytes]) -> None:
+    """Read the end of a response if it comes soon, so that its connection can be used again."""
     with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
         async with asyncio.timeout(_END_SECONDS):
             async for _ in received:
                 pass
-    await response.aclose()
 
 
 def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:

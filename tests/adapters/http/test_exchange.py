@@ -1,0 +1,52 @@
+"""Requests whose tasks are cancelled, over real connections."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from adapters.http.exchange import body_of, streamed
+from tests.adapters.fake_engine import FakeEngine, running, sends
+
+# More steps of the event loop than a request takes.
+STEPS = 80
+
+
+@pytest.fixture
+async def engine() -> AsyncIterator[FakeEngine]:
+    engine = FakeEngine("vllm.json")
+    engine.will("/parts", sends("one", "two"))
+    async with running(engine):
+        yield engine
+
+
+async def read(client: httpx.AsyncClient) -> bytes:
+    async with streamed(client, client.build_request("GET", "/parts")) as response:
+        return b"".join([part async for part in body_of(response)])
+
+
+def connections(client: httpx.AsyncClient) -> list[Any]:
+    transport: Any = client._transport
+    return list(transport._pool.connections)
+
+
+async def test_a_body_is_read_and_its_connection_is_free_then(engine: FakeEngine) -> None:
+    async with httpx.AsyncClient(base_url=engine.url) as client:
+        assert await read(client) == b"onetwo"
+        assert [connection.is_idle() for connection in connections(client)] == [True]
+
+
+@pytest.mark.parametrize("kept", [0, 10])
+async def test_no_cancellation_leaves_a_connection_in_use(engine: FakeEngine, kept: int) -> None:
+    limits = httpx.Limits(max_keepalive_connections=kept)
+    async with httpx.AsyncClient(base_url=engine.url, limits=limits) as client:
+        for steps in range(STEPS):
+            reading = asyncio.create_task(read(client))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            was_cancelled = reading.cancel()
+            (result,) = await asyncio.gather(reading, return_exceptions=True)
+            assert was_cancelled is isinstance(result, asyncio.CancelledError)
+        assert all(each.is_idle() or each.is_closed() for each in connections(client))
