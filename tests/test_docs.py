@@ -31,7 +31,7 @@ from server.http.answers.sse import PING_SECONDS
 from server.http.connections.write_timeout import WRITE_SECONDS
 from server.persistence.maintenance import HEARTBEAT_SECONDS, SILENT_SECONDS
 from server.replay import recall
-from server.responses import websocket
+from server.responses import lanes, websocket
 from server.schemas.chat import CreateChatCompletion
 from server.schemas.files import LEAST_LIFETIME, MOST_LIFETIME
 from server.schemas.legacy_completions import MAX_BEST_OF
@@ -417,6 +417,9 @@ NUMBERS = [
     ("errors", f"The WebSocket connection is {IN_WORDS.get(websocket.LIFETIME)} old."),
     ("files", f"with {LEAST_LIFETIME:,} to {MOST_LIFETIME:,} seconds"),
     ("mcp", f"A signed or encrypted `id` is valid for {KEEP_SECONDS / 86_400:g} days."),
+    ("responses", f"at most {lanes.MAX_REQUESTS} requests are answered or wait on a connection"),
+    ("responses", f"{lanes.MAX_ANSWERS} are answered at once"),
+    ("responses", f"a connection has at most {lanes.MAX_LANES} `stream_id`s"),
     ("responses", f"sends the comment `: ping` every {PING_SECONDS:g} seconds"),
     ("responses", f"keeps the last answers, up to {idempotency.CAPACITY >> 20} MiB together"),
     (

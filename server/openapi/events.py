@@ -201,6 +201,8 @@ class ResponseCreate(CreateResponse):
     type: Literal["response.create"]
     generate: bool | None = None
     """False: nothing is sampled; the next message continues the response."""
+    stream_id: str | None = None
+    """The lane of the request. Requests of different lanes are answered at the same time."""
 
 
 @described
@@ -217,6 +219,8 @@ class SocketError(TypedDict):
     type: Literal["error"]
     status: int
     error: SocketErrorObject
+    stream_id: NotRequired[str]
+    """That of the request."""
 
 
 SocketEvent = TypeAliasType("SocketEvent", ResponseStreamEvent | SocketError)

@@ -427,8 +427,9 @@ SOCKETS = (
         "/v1/responses",
         "Opens a WebSocket that makes responses one after another.",
         "Each message of the client is a `response.create`. The server answers with the events of "
-        "a stream, one to a message. With `store: false` the connection remembers the last "
-        "response, and only this connection can continue it.",
+        "a stream, one to a message. Requests with different `stream_id`s are answered at the same "
+        "time; their events have the `stream_id`. With `store: false` the connection remembers the "
+        "last response of each `stream_id`, and only this connection can continue it.",
         receives=events.ResponseCreate,
         sends=events.SocketEvent,
     ),

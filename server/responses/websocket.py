@@ -1,11 +1,13 @@
-"""The Responses API over a WebSocket, one response after another.
+"""The Responses API over a WebSocket.
 
 Each message of the client is a `response.create` event. The server sends the events of the response
-as in an HTTP stream, one in each message.
+as in an HTTP stream, one in each message. Requests that name a lane by `stream_id` get events with
+the same `stream_id`.
 
-The connection remembers its last response if that is not stored, until a request that continues it
-fails. A stored response that continues one that is not stored can be retrieved by its id from
-anywhere, but only this connection can continue it, because the store lacks its history.
+The connection remembers the last response of each lane if that is not stored, until a request of
+the lane that continues it fails. A stored response that continues one that is not stored can be
+retrieved by its id from anywhere, but only this connection can continue it, because the store lacks
+its history.
 
 Sources: the Open Responses specification (2026-04-24), "WebSocket transport", and
 https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and the error statuses.
@@ -14,23 +16,19 @@ https://developers.openai.com/api/docs/guides/websocket-mode for `generate` and 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
 import orjson
-from starlette.types import Message
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from server import threads
 from server.context import Context
 from server.errors import (
     APIError,
-    BodyMemoryExhausted,
     InvalidRequest,
-    RateLimited,
     ServerFailed,
 )
 from server.generation.runs import WireEvent
@@ -41,6 +39,7 @@ from server.http.bodies.json_text import validate
 from server.outbound.responses.failure import status_of
 from server.outbound.responses.fold import DEFINING_EVENTS, fold
 from server.responses.creating import StartedResponse, create
+from server.responses.lanes import Lane, Lanes
 from server.schemas.base import note_unknown
 from server.schemas.fields import mapping, optional_boolean
 from server.schemas.responses import CreateResponse
@@ -51,13 +50,10 @@ logger = logging.getLogger(__name__)
 LIFETIME = 3600.0
 """The age in seconds after which a connection accepts no further request."""
 
-MAX_WAITING_MESSAGES = 16
-"""How many messages wait for their turn; each may be as large as a request body."""
-
 GOING_AWAY = 1001
 """The close code of a server that is stopping (RFC 6455, 7.4.1)."""
 
-_TRANSPORT_FIELDS = ("type", "stream", "stream_options", "generate")
+_TRANSPORT_FIELDS = ("type", "stream", "stream_options", "stream_id", "generate")
 
 
 class ConnectionExpired(APIError):
@@ -68,25 +64,8 @@ class ConnectionExpired(APIError):
     default_code = "websocket_connection_limit_reached"
 
 
-@dataclass(slots=True)
-class Waiting:
-    """A message that waits for its turn.
-
-    message: its text, or why it is refused. refused: how many messages came directly after it while
-    no more could wait; they are only counted, so that a client cannot fill the memory with them.
-    """
-
-    message: bytes | BodyMemoryExhausted
-    refused: int = 0
-
-    def turns(self) -> Iterator[bytes | APIError]:
-        """The message and the refusals after it, in the order of their turns."""
-        yield self.message
-        for _ in range(self.refused):
-            yield RateLimited(
-                f"More than {MAX_WAITING_MESSAGES} requests wait on this connection. Send the next"
-                " ones after an answer has ended."
-            )
+class Closed(Exception):
+    """The client has left, or the server has closed the connection."""
 
 
 class Connection:
@@ -105,11 +84,9 @@ class Connection:
         self._context = context
         self._owner = owner
         self._lifetime = lifetime
-        self._waiting: asyncio.Queue[Waiting] = asyncio.Queue(MAX_WAITING_MESSAGES)
-        self._newest = Waiting(b"")
         self._lease = Lease(context.body_budget)
-        self._remembered: StoredResponse | None = None
-        self._turn_lock = asyncio.Lock()
+        self._lanes = Lanes(self._turn, self._lease)
+        self._remembered: dict[Lane, StoredResponse] = {}
 
     async def serve(self) -> None:
         """Serve until the client disconnects, the lifetime ends, or the server stops.
@@ -117,83 +94,39 @@ class Connection:
         A client that disconnects cancels the response in progress. A server that stops finishes it
         first.
         """
-        reader = asyncio.ensure_future(self._read())
-        workers = {
-            asyncio.ensure_future(work) for work in (self._answer(), self._close_when_stopping())
-        }
-        tasks = {reader, *workers}
         try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done & workers:
-                # Sending to a client that has disconnected raises this.
-                with suppress(WebSocketDisconnect):
-                    task.result()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._close_when_expired())
+                tasks.create_task(self._close_when_stopping())
+                tasks.create_task(self._lanes.serve())
+                tasks.create_task(self._read())
+        except* (Closed, WebSocketDisconnect):  # sending to a client that is gone raises the latter
+            pass
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
             self._lease.release()
 
     async def _read(self) -> None:
+        # It never waits for an answer: while it does not read, pings are not answered and no
+        # disconnect is seen.
         while (message := await self._websocket.receive())["type"] == "websocket.receive":
-            # It never waits: while it does not read, pings are not answered and no disconnect is
-            # seen.
-            self._take(message)
+            self._lanes.take(message.get("bytes") or message.get("text", "").encode())
+        raise Closed
 
-    def _take(self, message: Message) -> None:
-        """Let the message wait for its turn, or only for its refusal if too many wait."""
-        if self._waiting.full():
-            self._newest.refused += 1
-        else:
-            self._newest = Waiting(self._charge(message))
-            self._waiting.put_nowait(self._newest)
-
-    def _charge(self, message: Message) -> bytes | BodyMemoryExhausted:
-        """The message's text, or the error if the budget for bodies is exhausted."""
-        text: bytes = message.get("bytes") or message.get("text", "").encode()
-        try:
-            self._lease.charge(len(text))
-        except BodyMemoryExhausted as error:
-            return error
-        return text
-
-    async def _answer(self) -> None:
-        deadline = asyncio.get_running_loop().time() + self._lifetime
-        while (waiting := await self._next(deadline)) is not None:
-            for message in waiting.turns():
-                await self._turn_lock.acquire()
-                await self._turn(message)
-                self._turn_lock.release()  # but not after a failure, which ends the connection
-                if isinstance(message, bytes):
-                    self._lease.refund(len(message))
-        await self._end_turns()
+    async def _close_when_expired(self) -> None:
+        await asyncio.sleep(self._lifetime)
+        await self._lanes.end()
         error = "This connection has reached its time limit. Open a new one to continue."
         await self._send(error_message(ConnectionExpired(error)))
         await self._websocket.close()
-
-    async def _next(self, deadline: float) -> Waiting | None:
-        """The next message; None after the deadline, even if messages wait."""
-        if asyncio.get_running_loop().time() < deadline:
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    return await self._waiting.get()
-        return None
+        raise Closed
 
     async def _close_when_stopping(self) -> None:
         await self._context.draining.wait()
-        await self._end_turns()
+        await self._lanes.end()
         await self._websocket.close(GOING_AWAY, "The server is stopping.")
+        raise Closed
 
-    async def _end_turns(self) -> None:
-        """Wait for the turn in progress, and let no other begin. Returns to its first caller only.
-
-        So the connection is closed once.
-        """
-        # The lock is fair, so no further turn begins before it is acquired. It is not released, so
-        # none begins afterwards.
-        await self._turn_lock.acquire()
-
-    async def _turn(self, message: bytes | APIError) -> None:
+    async def _turn(self, message: bytes | APIError, lane: Lane) -> None:
         began = time.perf_counter()
         previous_id = None
         try:
@@ -203,18 +136,18 @@ class Connection:
             previous_id = event.get("previous_response_id")
             started = await self._create(event)
         except Exception as error:
-            self._forget(previous_id)
+            self._forget(lane, previous_id)
             answer = _as_api_error(error)
             self._context.traffic.observer.refused(answer.code)
             refusal = error_message(answer)
-            await self._send(refusal)
+            await self._send(_as_sent(refusal, lane))
             _log(refusal["status"], began, "no response")
             return
-        response = fold(await self._send_events(started))
-        self._remember(started, response, previous_id)
+        response = fold(await self._send_events(started, lane))
+        self._remember(lane, started, response, previous_id)
         _log(response["status"], began, response["id"])
 
-    async def _send_events(self, started: StartedResponse) -> Iterable[WireEvent]:
+    async def _send_events(self, started: StartedResponse, lane: Lane) -> Iterable[WireEvent]:
         """Send all events of a response. Returns the events that `fold` needs."""
         defining: dict[int, WireEvent] = {}
 
@@ -222,7 +155,7 @@ class Connection:
             if event["type"] in DEFINING_EVENTS:
                 defining[event["sequence_number"]] = event
             # Copied because the bytes that orjson returns own a larger buffer of some kilobytes.
-            return (b"%b" % orjson.dumps(_with_status(event)),)
+            return (b"%b" % orjson.dumps(_as_sent(event, lane)),)
 
         def wake() -> None:
             backlog.hold()
@@ -234,7 +167,7 @@ class Connection:
                 has_events.clear()
                 if events := backlog.take():
                     for event in events:
-                        await self._websocket.send_text(event.decode())
+                        await self._send_text(event)
                 elif started.run.done or backlog.resume_at is not None:
                     break
                 else:
@@ -244,7 +177,7 @@ class Connection:
                     async for batch in batches:
                         for stored_event in batch:
                             (text,) = encode(stored_event)
-                            await self._websocket.send_text(text.decode())
+                            await self._send_text(text)
         return defining.values()
 
     async def _create(self, event: dict[str, Any]) -> StartedResponse:
@@ -265,26 +198,37 @@ class Connection:
             self._context,
             self._owner,
             request,
-            previous=self._remembered,
+            previous=self._remembered_as(request.previous_response_id),
             generate=generate is not False,
         )
 
     def _remember(
-        self, started: StartedResponse, response: dict[str, Any], previous_id: Any
+        self, lane: Lane, started: StartedResponse, response: dict[str, Any], previous_id: Any
     ) -> None:
         if response["status"] == "failed":
-            self._forget(previous_id)
+            self._forget(lane, previous_id)
         elif response["status"] in UNFINISHED:
             return  # its end could not be read back from the store
         elif started.started.detached or not response["store"]:
-            self._remembered = started.ended(response)
+            self._remembered[lane] = started.ended(response)
 
-    def _forget(self, response_id: Any) -> None:
-        if self._remembered is not None and self._remembered.id == response_id:
-            self._remembered = None
+    def _remembered_as(self, response_id: str | None) -> StoredResponse | None:
+        """The response of this id, of any lane: a request may continue that of another one."""
+        found = (each for each in self._remembered.values() if each.id == response_id)
+        return next(found, None)
+
+    def _forget(self, lane: Lane, response_id: Any) -> None:
+        if lane in self._remembered and self._remembered[lane].id == response_id:
+            del self._remembered[lane]
 
     async def _send(self, event: WireEvent) -> None:
-        await self._websocket.send_text(orjson.dumps(event).decode())
+        await self._send_text(orjson.dumps(event))
+
+    async def _send_text(self, text: bytes) -> None:
+        """Raises WebSocketDisconnect if the client is gone, to each lane that sends."""
+        if self._websocket.application_state is WebSocketState.DISCONNECTED:
+            raise WebSocketDisconnect
+        await self._websocket.send_text(text.decode())
 
 
 def error_message(error: APIError) -> WireEvent:
@@ -305,5 +249,9 @@ def _log(status: Any, began: float, about: str) -> None:
     logger.info("WS /v1/responses %s %.3fs %s", status, time.perf_counter() - began, about)
 
 
-def _with_status(event: WireEvent) -> WireEvent:
-    return event if event["type"] != "error" else {**event, "status": status_of(event)}
+def _as_sent(event: WireEvent, lane: Lane) -> WireEvent:
+    """The event with its lane, and an error with its status."""
+    added: WireEvent = {} if lane is None else {"stream_id": lane}
+    if event["type"] == "error" and "status" not in event:
+        added["status"] = status_of(event)
+    return {**event, **added} if added else event

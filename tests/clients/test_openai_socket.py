@@ -1,11 +1,16 @@
 """The `openai` package, and any WebSocket client, against the socket of a real server process."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from openai.lib.responses_websocket import (
+    AsyncResponsesWebSocketSession,
+    ResponsesWebSocketLimits,
+)
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
@@ -72,6 +77,38 @@ async def test_an_async_connection(base_url: str) -> None:
             if event.type == "response.completed":
                 break
     assert "".join(deltas) == "Hello there!"
+
+
+async def test_a_session_with_lanes(base_url: str) -> None:
+    limits = ResponsesWebSocketLimits(
+        max_lanes=8,
+        max_events_per_lane=1000,
+        max_events=1000,
+        max_bytes_per_lane=1 << 20,
+        max_bytes=1 << 20,
+    )
+    async with (
+        AsyncOpenAI(base_url=base_url, api_key=KEY) as client,
+        client.responses.connect() as connection,
+        AsyncResponsesWebSocketSession(connection, limits=limits) as session,
+    ):
+        lanes = [session.default, session.lane("one"), session.lane("two")]
+        for lane in lanes:
+            await lane.send({"type": "response.create", "input": "Say hello", "store": False})
+        async with asyncio.timeout(30):
+            answers = [await lane.get_final_response() for lane in lanes]
+        assert [answer.output_text for answer in answers] == ["Hello there!"] * 3
+        fork: Any = {
+            "type": "response.create",
+            "input": "weather in Paris",
+            "tools": [WEATHER],
+            "previous_response_id": answers[1].id,
+            "store": False,
+        }
+        await lanes[2].send(fork)
+        async with asyncio.timeout(30):
+            answer = await lanes[2].get_final_response()
+    assert answer.output[-1].type == "function_call"
 
 
 def test_an_error_is_an_event_and_the_connection_goes_on(base_url: str) -> None:

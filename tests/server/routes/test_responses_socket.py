@@ -15,7 +15,8 @@ from adapters.errors import EngineDied
 from server.http.bodies import json_body
 from server.http.bodies.json_text import load
 from server.responses import websocket
-from server.responses.websocket import MAX_WAITING_MESSAGES, Connection
+from server.responses.lanes import MAX_REQUESTS
+from server.responses.websocket import Connection
 from server.routes import responses_socket
 from server.store.errors import StoreUnavailable
 from server.store.responses.base import Store
@@ -139,6 +140,72 @@ async def test_turns_are_answered_one_after_another(open_app: Any) -> None:
     assert [len(each) for each in ids] == [1, 1]
     assert ids[0] != ids[1]
     assert "second" in app.prompts[1]
+
+
+async def test_the_events_of_a_lane_have_its_name(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        named = await socket.turn(input="hi", stream_id="main")
+        error = await socket.error(input="hi", stream_id="main", previous_response_id="resp_1")
+        unnamed = await socket.turn(input="hi")
+    assert named[-1]["type"] == "response.completed"
+    assert {event["stream_id"] for event in [*named, error]} == {"main"}
+    assert not any("stream_id" in event for event in unnamed)
+
+
+async def test_lanes_are_answered_at_the_same_time(open_app: Any) -> None:
+    lines = {"prompt_contains": "long", **ENDLESS}, {"completion": ANSWER}
+    async with open_app(*lines) as app, connect(app) as socket:
+        socket.create(input="long", stream_id="a")
+        await app.backend.until_running(1)
+        socket.create(input="hi", stream_id="b")
+        events = [await socket.receive()]
+        while events[-1]["type"] != "response.completed":
+            events.append(await socket.receive())
+    assert events[-1]["stream_id"] == "b"
+    assert {event["stream_id"] for event in events} == {"a", "b"}
+
+
+async def test_the_name_of_a_lane_is_no_unknown_field(
+    open_app: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.schemas.base")
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        await socket.turn(input="hi", stream_id="main")
+    assert "unknown field" not in caplog.text
+
+
+async def test_an_error_in_an_answer_has_the_lane_and_the_status(open_app: Any) -> None:
+    lines = {"prompt_contains": "nothing else", "completion": ANSWER}
+    async with open_app(lines) as app, connect(app) as socket:
+        events = await socket.turn(input="hi", stream_id="main")
+    (error,) = (event for event in events if event["type"] == "error")
+    assert (error["stream_id"], error["status"]) == ("main", 500)
+
+
+async def test_a_lane_continues_the_unstored_response_of_another(open_app: Any) -> None:
+    unstored = {"store": False}
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", stream_id="a", **unstored)
+        forked = {"previous_response_id": first["id"], **unstored}
+        for lane in ("b", "c", "a"):
+            again = await socket.answer(input=f"two {lane}", stream_id=lane, **forked)
+            assert again["status"] == "completed"
+            assert "one" in app.prompts[-1]
+        # Lane a remembers its last response only.
+        error = await socket.error(input="three", stream_id="b", **forked)
+    assert error["error"]["code"] == "previous_response_not_found"
+
+
+async def test_a_failure_on_one_lane_leaves_the_response_of_another(open_app: Any) -> None:
+    unstored = {"store": False}
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", stream_id="a", **unstored)
+        more = {"previous_response_id": first["id"], **unstored}
+        await socket.error(input="two", temperature=9, stream_id="b", **more)
+        assert (await socket.answer(input="two", stream_id="c", **more))["status"] == "completed"
+        await socket.error(input="two", temperature=9, stream_id="a", **more)
+        error = await socket.error(input="two", stream_id="a", **more)
+    assert error["error"]["code"] == "previous_response_not_found"
 
 
 async def test_stream_options_are_accepted(open_app: Any) -> None:
@@ -441,6 +508,17 @@ async def test_a_failed_send_ends_the_connection(open_app: Any, draining: bool) 
         await socket.task
 
 
+async def test_failed_sends_of_several_lanes_end_the_connection(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        socket.reads.clear()
+        for lane in ("a", "b"):
+            socket.create(input="hi", stream_id=lane)
+            await socket.receive()
+        socket.lost = True
+        socket.reads.set()
+        await socket.task
+
+
 async def test_a_send_that_fails_in_the_last_turn_ends_the_connection(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         await hold(socket)
@@ -494,7 +572,6 @@ async def test_a_connection_that_ends_while_the_server_stops_is_closed_once(open
     async with open_app(ANSWER) as app:
         app.app.state.context.draining.set()
         async with connect(app) as socket:
-            await socket.receive()
             closed = await socket.message()
     assert closed["type"] == "websocket.close"
 
@@ -600,11 +677,11 @@ async def test_messages_beyond_those_that_may_wait_are_refused_in_their_turn(
 ) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         await hold(socket)
-        for _ in range(MAX_WAITING_MESSAGES + 2):
+        for _ in range(MAX_REQUESTS + 1):
             socket.create(input="hi", store=False)
         await socket.until_read()
         socket.reads.set()
-        answered = [(await socket.events())[-1] for _ in range(1 + MAX_WAITING_MESSAGES)]
+        answered = [(await socket.events())[-1] for _ in range(MAX_REQUESTS)]
         refused = [await socket.receive() for _ in range(2)]
     assert {event["type"] for event in answered} == {"response.completed"}
     assert [(event["type"], event["status"]) for event in refused] == [("error", 429)] * 2
@@ -615,7 +692,7 @@ async def test_messages_beyond_those_that_may_wait_are_refused_in_their_turn(
 async def test_after_refusals_messages_may_wait_again(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         await hold(socket)
-        for _ in range(MAX_WAITING_MESSAGES + 1):
+        for _ in range(MAX_REQUESTS):
             socket.create(input="hi", store=False)
         await socket.until_read()
         socket.reads.set()
@@ -623,7 +700,7 @@ async def test_after_refusals_messages_may_wait_again(open_app: Any) -> None:
         await socket.receive()  # of the first that waited
         socket.create(input="last", store=False)
         await socket.events()
-        ends = [(await socket.events())[-1]["type"] for _ in range(MAX_WAITING_MESSAGES + 1)]
+        ends = [(await socket.events())[-1]["type"] for _ in range(MAX_REQUESTS)]
     assert ends[-2:] == ["error", "response.completed"]
     assert "last" in app.prompts[-1]
 
@@ -632,7 +709,7 @@ async def test_refused_messages_take_no_memory(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         budget = app.app.state.context.body_budget
         await hold(socket)
-        for _ in range(MAX_WAITING_MESSAGES):
+        for _ in range(MAX_REQUESTS - 1):
             socket.create(input="hi")
         await socket.until_read()
         used = budget.used
@@ -661,7 +738,7 @@ async def test_a_disconnect_is_seen_behind_more_messages_than_may_wait(open_app:
         async with connect(app) as socket:
             socket.create(input="hi")
             await app.backend.until_running(1)
-            for _ in range(2 * MAX_WAITING_MESSAGES):
+            for _ in range(2 * MAX_REQUESTS):
                 socket.create(input="hi")
         assert len(app.prompts) == 1
 

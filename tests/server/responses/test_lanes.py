@@ -1,0 +1,193 @@
+"""The lanes of a connection, without the connection."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from server.errors import APIError
+from server.http.bodies.budget import Budget, Lease
+from server.responses.lanes import MAX_ANSWERS, MAX_LANES, MAX_REQUESTS, Lane, Lanes
+from server.threads import LARGE
+
+
+class Answers:
+    """Answers that begin when they are asked for, and end when `end` names them."""
+
+    def __init__(self) -> None:
+        self.lanes = Lanes(self._answer, Lease(Budget(1 << 30)))
+        self.begun: list[tuple[str, Lane]] = []
+        self._one_more = asyncio.Event()
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def _answer(self, message: bytes | APIError, lane: Lane) -> None:
+        name = (message.code or "") if isinstance(message, APIError) else _input(message)
+        self.begun.append((name, lane))
+        self._one_more.set()
+        if isinstance(message, bytes):
+            await self._ends.setdefault(name, asyncio.Event()).wait()
+
+    async def until_begun(self, count: int) -> None:
+        async with asyncio.timeout(30):
+            while len(self.begun) < count:
+                self._one_more.clear()
+                await self._one_more.wait()
+
+    def take(self, name: str, **fields: Any) -> None:
+        self.lanes.take(json.dumps({"input": name, **fields}).encode())
+        self._ends[name] = asyncio.Event()
+
+    async def end(self, *names: str) -> None:
+        for name in names:
+            self._ends[name].set()
+        await settled()
+
+
+def _input(message: bytes) -> str:
+    try:
+        return str(json.loads(message)["input"])
+    except (ValueError, KeyError, TypeError):
+        return "?"
+
+
+async def settled() -> None:
+    """Let all tasks run until they wait."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Answers]:
+    answers = Answers()
+    task = asyncio.ensure_future(answers.lanes.serve())
+    yield answers
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_lane_is_answered_in_order_and_others_meanwhile() -> None:
+    async with serving() as answers:
+        answers.take("a1", stream_id="a")
+        answers.take("a2", stream_id="a")
+        answers.take("b1", stream_id="b")
+        answers.take("1")
+        answers.take("2", stream_id=None)
+        await settled()
+        assert answers.begun == [("a1", "a"), ("b1", "b"), ("1", None)]
+        await answers.end("a1", "1")
+    assert answers.begun[3:] == [("a2", "a"), ("2", None)]
+
+
+@pytest.mark.parametrize("name", ["", "ä", "a b", "a\n", "x" * 257, 3, ["a"]])
+async def test_an_invalid_name_is_refused(name: Any) -> None:
+    async with serving() as answers:
+        answers.take("1", stream_id=name)
+        await settled()
+    assert answers.begun == [("invalid_stream_id", None)]
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"stream_id"', b'["stream_id"]', b'{"tools": {"stream_id": 3}}', b'"stream_id"']
+)
+async def test_a_text_without_the_field_has_no_lane(text: bytes) -> None:
+    async with serving() as answers:
+        answers.lanes.take(text)
+        await answers.until_begun(1)
+    assert answers.begun == [("?", None)]
+
+
+@pytest.mark.parametrize("start", [1 << 16, LARGE, 2 * LARGE])
+@pytest.mark.parametrize("before", [0, 1, 5, 11])
+async def test_the_field_is_found_at_any_place(start: int, before: int) -> None:
+    padding = b'{"input": "' + b"x" * (start - before - 14) + b'", '
+    async with serving() as answers:
+        answers.lanes.take(padding + b'"stream_id": "a"}')
+        await answers.until_begun(1)
+    ((_, lane),) = answers.begun
+    assert lane == "a"
+
+
+async def fill(answers: Answers) -> None:
+    """Give as many lanes a name as may have one."""
+    for number in range(MAX_LANES):
+        answers.take(f"{number}", stream_id=f"lane-{number}")
+        await settled()
+        await answers.end(f"{number}")
+
+
+async def test_so_many_lanes_have_names() -> None:
+    async with serving() as answers:
+        answers.take("unnamed")
+        await answers.end("unnamed")
+        await fill(answers)
+        answers.take("refused", stream_id="new")
+        answers.take("again", stream_id="lane-0")
+        await settled()
+    assert [lane for _, lane in answers.begun[1:-2]] == [f"lane-{n}" for n in range(MAX_LANES)]
+    assert answers.begun[-2:] == [("websocket_stream_limit_reached", "new"), ("again", "lane-0")]
+
+
+async def test_a_request_that_gets_no_lane_is_refused_after_those_without_a_name() -> None:
+    async with serving() as answers:
+        await fill(answers)
+        answers.take("unnamed")
+        answers.take("bad", stream_id="new")
+        answers.take("worse", stream_id="")
+        await settled()
+        assert answers.begun[MAX_LANES:] == [("unnamed", None)]
+        await answers.end("unnamed")
+    refused = [("websocket_stream_limit_reached", "new"), ("invalid_stream_id", None)]
+    assert answers.begun[MAX_LANES + 1 :] == refused
+
+
+async def test_so_many_requests_are_answered_at_once() -> None:
+    async with serving() as answers:
+        for number in range(MAX_ANSWERS + 1):
+            answers.take(f"{number}", stream_id=f"{number}")
+        await settled()
+        assert len(answers.begun) == MAX_ANSWERS
+        await answers.end("3")
+        assert len(answers.begun) == MAX_ANSWERS + 1
+
+
+async def test_one_request_for_each_lane_may_come_at_once() -> None:
+    async with serving() as answers:
+        answers.take("unnamed")
+        for number in range(MAX_LANES):
+            answers.take(f"{number}", stream_id=f"{number}")
+        await settled()
+        await answers.end("unnamed", *map(str, range(MAX_LANES)))
+    assert "rate_limit_exceeded" not in dict(answers.begun)
+    assert len(answers.begun) == MAX_LANES + 1
+
+
+async def test_more_requests_are_refused_after_the_last_that_waits() -> None:
+    async with serving() as answers:
+        for number in range(MAX_REQUESTS + 2):
+            answers.take(f"{number}", stream_id="a")
+        await settled()
+        await answers.end(*map(str, range(MAX_REQUESTS)))
+        answers.take("later", stream_id="a")
+        await settled()
+    assert answers.begun[-3:] == [("rate_limit_exceeded", None)] * 2 + [("later", "a")]
+
+
+async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> None:
+    async with serving() as answers:
+        answers.take("a1", stream_id="a")
+        answers.take("a2", stream_id="a")
+        answers.take("b1", stream_id="b")
+        await settled()
+        ends = {asyncio.ensure_future(answers.lanes.end()) for _ in range(2)}
+        await settled()
+        await answers.end("a1")
+        assert not any(end.done() for end in ends)
+        await answers.end("b1")
+        assert [end.done() for end in ends].count(True) == 1
+        for end in ends:
+            end.cancel()
+        await asyncio.wait(ends)
+    assert answers.begun == [("a1", "a"), ("b1", "b")]
