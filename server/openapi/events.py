@@ -3,7 +3,7 @@
 The order of the events: docs/responses.md.
 """
 
-from typing import Literal, NotRequired
+from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypeAliasType, TypedDict
 
@@ -223,4 +223,30 @@ class SocketError(TypedDict):
     """That of the request."""
 
 
-SocketEvent = TypeAliasType("SocketEvent", ResponseStreamEvent | SocketError)
+@described
+class SteerError(TypedDict):
+    """Why an answer takes no more input."""
+
+    type: Literal["invalid_request_error"]
+    code: Literal["steering_not_supported"]
+    message: str
+
+
+@described
+class Steer(TypedDict):
+    """The input that was not used, and the response that it was for."""
+
+    input: str | list[Any]
+    previous_response_id: str
+
+
+@described
+class SteerFailed(Numbered):
+    """The answer to a `response.steer`: an answer in progress takes no more input."""
+
+    type: Literal["response.steer.failed"]
+    error: SteerError
+    steer: Steer
+
+
+SocketEvent = TypeAliasType("SocketEvent", ResponseStreamEvent | SocketError | SteerFailed)

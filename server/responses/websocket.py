@@ -41,7 +41,7 @@ from server.outbound.responses.fold import DEFINING_EVENTS, fold
 from server.responses.creating import StartedResponse, create
 from server.responses.lanes import Lane, Lanes
 from server.schemas.base import note_unknown
-from server.schemas.fields import mapping, optional_boolean
+from server.schemas.fields import mapping, optional_boolean, string, wrong_type
 from server.schemas.responses import CreateResponse
 from server.store.responses.base import UNFINISHED, StoredResponse
 
@@ -62,6 +62,19 @@ class ConnectionExpired(APIError):
     status = 400
     type = "invalid_request_error"
     default_code = "websocket_connection_limit_reached"
+
+
+class SteeringRefused(InvalidRequest):
+    """An answer in progress takes no more input. The client gets its input back."""
+
+    default_code = "steering_not_supported"
+
+    def __init__(self, response_id: str, input: Any) -> None:
+        super().__init__(
+            "This server does not steer answers in progress. Send the input with the next"
+            " 'response.create'."
+        )
+        self.steer = {"input": input, "previous_response_id": response_id}
 
 
 class Closed(Exception):
@@ -133,15 +146,15 @@ class Connection:
             if isinstance(message, APIError):
                 raise message
             event = mapping(await json_body.read_json(message), "event")
+            _refuse_steering(event)
             previous_id = event.get("previous_response_id")
             started = await self._create(event)
         except Exception as error:
             self._forget(lane, previous_id)
             answer = _as_api_error(error)
             self._context.traffic.observer.refused(answer.code)
-            refusal = error_message(answer)
-            await self._send(_as_sent(refusal, lane))
-            _log(refusal["status"], began, "no response")
+            await self._send(_as_sent(error_message(answer), lane))
+            _log(answer.status, began, "no response")
             return
         response = fold(await self._send_events(started, lane))
         self._remember(lane, started, response, previous_id)
@@ -232,9 +245,26 @@ class Connection:
 
 
 def error_message(error: APIError) -> WireEvent:
-    """The `error` message for a request that started no response."""
-    fields = {**error.body()["error"], "headers": error.headers}
+    """The message for a request that started no response: an `error`, unless it would steer one.
+
+    Clients take an `error` for the end of the lane's next answer.
+    """
+    body = error.body()["error"]
+    if isinstance(error, SteeringRefused):
+        fields = {name: body[name] for name in ("type", "code", "message")}
+        failed = {"type": "response.steer.failed", "sequence_number": 0}
+        return {**failed, "error": fields, "steer": error.steer}
+    fields = {**body, "headers": error.headers}
     return {"type": "error", "status": error.status, "error": fields}
+
+
+def _refuse_steering(event: dict[str, Any]) -> None:
+    """Raises SteeringRefused, or InvalidRequest for a field, if the event would steer an answer."""
+    if event.get("type") == "response.steer":
+        response_id = string(event.get("previous_response_id"), "previous_response_id")
+        if not isinstance(event.get("input"), str | list):
+            raise wrong_type(event.get("input"), "input", str, list)
+        raise SteeringRefused(response_id, event["input"])
 
 
 def _as_api_error(error: Exception) -> APIError:

@@ -11,6 +11,7 @@ from openai.lib.responses_websocket import (
     AsyncResponsesWebSocketSession,
     ResponsesWebSocketLimits,
 )
+from openai.types.responses import ResponseSteerFailedEvent
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 from websockets.sync.client import connect
 
@@ -34,6 +35,14 @@ WEATHER: Any = {
     "name": "weather",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
+
+LIMITS = ResponsesWebSocketLimits(
+    max_lanes=8,
+    max_events_per_lane=1000,
+    max_events=1000,
+    max_bytes_per_lane=1 << 20,
+    max_bytes=1 << 20,
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,17 +89,10 @@ async def test_an_async_connection(base_url: str) -> None:
 
 
 async def test_a_session_with_lanes(base_url: str) -> None:
-    limits = ResponsesWebSocketLimits(
-        max_lanes=8,
-        max_events_per_lane=1000,
-        max_events=1000,
-        max_bytes_per_lane=1 << 20,
-        max_bytes=1 << 20,
-    )
     async with (
         AsyncOpenAI(base_url=base_url, api_key=KEY) as client,
         client.responses.connect() as connection,
-        AsyncResponsesWebSocketSession(connection, limits=limits) as session,
+        AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
     ):
         lanes = [session.default, session.lane("one"), session.lane("two")]
         for lane in lanes:
@@ -109,6 +111,29 @@ async def test_a_session_with_lanes(base_url: str) -> None:
         async with asyncio.timeout(30):
             answer = await lanes[2].get_final_response()
     assert answer.output[-1].type == "function_call"
+
+
+async def test_a_steered_answer_is_no_error_of_the_next(base_url: str) -> None:
+    hello: Any = {"type": "response.create", "input": "Say hello"}
+    async with (
+        AsyncOpenAI(base_url=base_url, api_key=KEY) as client,
+        client.responses.connect() as connection,
+        AsyncResponsesWebSocketSession(connection, limits=LIMITS) as session,
+        asyncio.timeout(30),
+    ):
+        lane = session.default
+        await lane.send(hello)
+        begun: Any = await lane.recv()
+        steer: Any = {"type": "response.steer", "input": "Be brief."}
+        await lane.send(steer | {"previous_response_id": begun.response.id})
+        first = await lane.get_final_response()
+        await lane.send(hello)
+        failed = await lane.recv()
+        second = await lane.get_final_response()
+    assert isinstance(failed, ResponseSteerFailedEvent)
+    assert (failed.error.code, failed.steer.input) == ("steering_not_supported", "Be brief.")
+    assert first.id != second.id
+    assert second.output_text == "Hello there!"
 
 
 def test_an_error_is_an_event_and_the_connection_goes_on(base_url: str) -> None:

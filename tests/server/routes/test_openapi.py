@@ -17,7 +17,7 @@ from server.openapi.document_bytes import Description, File
 from server.openapi.examples import MODEL, REQUESTS
 from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
-from server.responses.websocket import error_message
+from server.responses.websocket import SteeringRefused, error_message
 from server.store.errors import PreviousNotFound
 from tests.server.openapi_document import DOCUMENT
 from tests.server.tools import hosted
@@ -428,3 +428,6 @@ async def test_errors(open_app: Any, status: int, method: str, path: str, option
 
 def test_the_error_of_a_websocket() -> None:
     check({"$ref": "#/components/schemas/SocketError"}, error_message(PreviousNotFound("resp_1")))
+    check(
+        {"$ref": "#/components/schemas/SteerFailed"}, error_message(SteeringRefused("resp_1", ""))
+    )

@@ -404,7 +404,9 @@ async def test_a_prepared_response_that_cannot_be_stored_fails(open_app: Any) ->
         ("{", None),
         ("3", "event"),
         ({"input": "hi"}, "type"),
-        ({"type": "response.steer"}, "type"),
+        ({"type": "response.unknown"}, "type"),
+        ({"type": "response.steer", "input": "hi"}, "previous_response_id"),
+        ({"type": "response.steer", "previous_response_id": "resp_1"}, "input"),
         ({"type": "response.create", "input": "hi", "background": True}, "background"),
         ({"type": "response.create", "input": "hi", "generate": "no"}, "generate"),
         ({"type": "response.create", "input": "hi", "temperature": 9}, "temperature"),
@@ -421,6 +423,19 @@ async def test_a_bad_message_is_an_error_and_the_connection_goes_on(
     assert error["error"]["type"] == "invalid_request_error"
     assert error["error"]["param"] == param
     assert isinstance(error["error"]["code"], str)
+
+
+async def test_steering_is_refused_with_the_input(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        first = await socket.answer(input="one", store=False)
+        steer = {"previous_response_id": first["id"], "input": [{"role": "user", "content": "two"}]}
+        socket.send({"type": "response.steer", **steer})
+        failed = await socket.receive()
+        # The response can still be continued.
+        again = await socket.answer(input="three", previous_response_id=first["id"], store=False)
+    assert (failed["type"], failed["steer"]) == ("response.steer.failed", steer)
+    assert failed["error"]["code"] == "steering_not_supported"
+    assert again["status"] == "completed"
 
 
 async def test_the_refusal_of_a_background_response_leads_to_http(open_app: Any) -> None:
