@@ -170,7 +170,8 @@ class CompletionHead(TypedDict):
     created: int
     """In Unix seconds."""
     model: str
-    system_fingerprint: None
+    system_fingerprint: str
+    """The server's version."""
 
 
 @described

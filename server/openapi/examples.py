@@ -253,7 +253,7 @@ ANSWERS: Mapping[str, Any] = {
         "object": "chat.completion",
         "created": 1760000000,
         "model": MODEL,
-        "system_fingerprint": None,
+        "system_fingerprint": "fp_1",
         "service_tier": "default",
         "choices": [
             {
@@ -323,7 +323,7 @@ data: [DONE]
 """,
     "createChatCompletion": """\
 data: {"id":"chatcmpl_1","object":"chat.completion.chunk","created":1760000000,\
-"model":"gpt-oss-20b","system_fingerprint":null,"service_tier":"default",\
+"model":"gpt-oss-20b","system_fingerprint":"fp_1","service_tier":"default",\
 "choices":[{"index":0,"delta":{"content":"Paris"},"logprobs":null,"finish_reason":null}]}
 
 data: [DONE]

@@ -5,6 +5,7 @@ not request it; a fold always reads it.
 """
 
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from server.generation.runs import Encode, WireEvent
@@ -13,6 +14,9 @@ from server.outbound.event_bytes import unnamed
 from server.outbound.usage import usage_object
 
 NO_FIELDS: Mapping[str, Any] = {}
+
+FINGERPRINT = f"fp_{version('gpt-oss-server')}"
+"""What the answers were made by. OpenAI's schema allows no null, and some clients refuse it."""
 
 
 def chunk_fields(
@@ -24,7 +28,7 @@ def chunk_fields(
         "object": kind,
         "created": created,
         "model": model,
-        "system_fingerprint": None,
+        "system_fingerprint": FINGERPRINT,
         **fields,
     }
     return {**shared, "usage": None} if include_usage else shared

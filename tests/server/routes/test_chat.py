@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import httpx
@@ -112,7 +113,9 @@ async def test_a_whole_answer_is_what_the_stream_joins_to(
 async def test_all_chunks_are_of_one_completion(open_app: Any) -> None:
     async with open_app(ANSWER) as app:
         emitted = chunks(await app.post(PATH, request(stream=True)))
-    assert len({(chunk["id"], chunk["created"], chunk["model"]) for chunk in emitted}) == 1
+    names = ("id", "created", "model", "system_fingerprint")
+    assert len({tuple(chunk[name] for name in names) for chunk in emitted}) == 1
+    assert emitted[0]["system_fingerprint"] == f"fp_{version('gpt-oss-server')}"
     assert emitted[0]["choices"][0]["delta"]["role"] == "assistant"
     assert [c["choices"][0]["finish_reason"] for c in emitted] == [None] * (len(emitted) - 1) + [
         "stop"
