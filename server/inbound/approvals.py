@@ -12,7 +12,7 @@ from harmony.messages import Channel, Message
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
 from server.replay.tool_names import called_name, recipient
-from server.schemas.fields import invalid, string
+from server.schemas.fields import invalid, required, string
 from server.store.items import StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
 from server.tools.mcp.approvals import (
@@ -91,7 +91,7 @@ async def _checked(given: GivenResponse, by_label: Mapping[Any, ApprovalSession]
     request, sampled, param = given.response.request, given.sampled, given.param
     if request is None:
         raise unknown_request(param)
-    label = string(request.get("server_label"), f"{param}.server_label")
+    label = required(request, "server_label", param, string)
     session = by_label.get(label)
     if session is None:
         raise invalid(
@@ -99,12 +99,12 @@ async def _checked(given: GivenResponse, by_label: Mapping[Any, ApprovalSession]
             "the server of the request for approval is not among 'tools'",
             "approval_request_mismatch",
         )
-    name = called_name(request.get("name"), f"{param}.name")
+    name = required(request, "name", param, called_name)
     call = ToolCall(
         new_id("mcp"),
         recipient(name, label),
         sampled.channel if sampled is not None and sampled.channel else Channel.COMMENTARY,
-        string(request.get("arguments"), f"{param}.arguments"),
+        required(request, "arguments", param, string),
         given.response.request_id,
     )
     await session.check(call, param)

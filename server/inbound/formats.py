@@ -15,6 +15,7 @@ from server.schemas.fields import (
     optional_boolean,
     optional_mapping,
     optional_string,
+    required,
     string,
 )
 
@@ -43,7 +44,7 @@ def read_format(value: Any, param: str) -> AnswerFormat | None:
     form = optional_mapping(value, param)
     if not form:
         return None
-    kind = string(form.get("type"), f"{param}.type")
+    kind = required(form, "type", param, string)
     match kind:
         case "text":
             return None
@@ -58,12 +59,12 @@ def _schema(form: dict[str, Any], param: str) -> AnswerFormat:
     if "json_schema" in form:
         param = f"{param}.json_schema"
         form = mapping(form["json_schema"], param)
-    name = string(form.get("name"), f"{param}.name")
+    name = required(form, "name", param, string)
     if not names.is_title(name):
         raise invalid(f"{param}.name", f"expected 1 to {names.MAX_CHARACTERS} printable characters")
     declared = ResponseFormat(
         name=name,
-        schema=mapping(form.get("schema"), f"{param}.schema"),
+        schema=required(form, "schema", param, mapping),
         description=optional_string(form.get("description"), f"{param}.description"),
     )
     return AnswerFormat(declared, param, optional_boolean(form.get("strict"), f"{param}.strict"))

@@ -13,7 +13,7 @@ from typing import Any
 
 from server.generation.hosted_calls import call_timeout
 from server.inbound.tools import OpenedTool
-from server.schemas.fields import array, declaration, invalid, mapping, string
+from server.schemas.fields import array, declaration, invalid, mapping, required, string
 from server.schemas.limits import MAX_TOOLS
 from server.tools.base import HostedTool, ToolContext, ToolSession
 from server.tools.closing import close_sessions
@@ -89,7 +89,7 @@ def hosted_entries(value: Any, tools: Mapping[str, HostedTool]) -> tuple[HostedE
     for index, item in enumerate(array(value, "tools", MAX_TOOLS)):
         where = f"tools.{index}"
         config = _alias(mapping(item, where))
-        kind = string(config.get("type"), f"{where}.type")
+        kind = required(config, "type", where, string)
         if kind in tools:
             declaration(config, where)
             entries.append(HostedEntry(tools[kind], config, where))

@@ -15,6 +15,7 @@ from server.schemas.fields import (
     label,
     mapping,
     optional_string,
+    required,
     string,
 )
 from server.schemas.tools import Mode
@@ -76,7 +77,7 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
         return ToolChoice(value, echo=value)
     if not isinstance(value, dict):
         raise invalid(param, "expected 'none', 'auto', 'required' or an object")
-    kind = string(value.get("type"), f"{param}.type")
+    kind = required(value, "type", param, string)
     if kind == "allowed_tools":
         return _allowed(value, tools, param)
     names = _names(tools)
@@ -103,9 +104,9 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
     allowed: set[str] = set()
     echoes: list[dict[str, Any]] = []
     names = _names(tools)
-    for index, item in enumerate(array(value.get("tools"), f"{param}.tools")):
+    for index, item in enumerate(required(value, "tools", param, array)):
         where = f"{param}.tools.{index}"
-        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        kind = required(mapping(item, where), "type", where, string)
         named, echo = _tool(item, kind, names, where)
         if named:
             allowed |= named
@@ -170,7 +171,7 @@ def _named(
     if kind in value:
         param = f"{param}.{kind}"
         value = mapping(value[kind], param)
-    name = label(value.get("name"), f"{param}.name")
+    name = required(value, "name", param, label)
     namespace = optional_string(value.get("namespace"), f"{param}.namespace")
     to = names.client.get((kind, namespace, name))
     if to is None:
@@ -186,7 +187,7 @@ def _family(kind: str) -> str:
 
 def _mcp(value: dict[str, Any], names: _Names, param: str) -> frozenset[str]:
     """Raises InvalidRequest for a server that the request does not have, or without such a tool."""
-    server = names.servers.get(label(value.get("server_label"), f"{param}.server_label"))
+    server = names.servers.get(required(value, "server_label", param, label))
     name = optional_string(value.get("name"), f"{param}.name")
     if server is None:
         raise invalid(f"{param}.server_label", "the request has no such MCP server")

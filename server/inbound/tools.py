@@ -26,6 +26,7 @@ from server.schemas.fields import (
     optional_boolean,
     optional_mapping,
     optional_string,
+    required,
     string,
 )
 from server.schemas.limits import MAX_LISTED, MAX_TOOLS
@@ -144,7 +145,7 @@ def read_tools(value: Any, param: str = "tools", hosted: Sequence[OpenedTool] = 
     unserved_kinds: dict[str, None] = {}
     for index, item in enumerate(array(value, param, MAX_TOOLS)):
         where = f"{param}.{index}"
-        kind = string(mapping(item, where).get("type"), f"{where}.type")
+        kind = required(mapping(item, where), "type", where, string)
         if where in opened:
             continue
         if kind in ("function", "custom"):
@@ -168,12 +169,12 @@ def shortened(kind: str) -> str:
 
 
 def _read_namespace(item: dict[str, Any], where: str) -> list[Tool]:
-    name = _name(item.get("name"), f"{where}.name")
+    name = required(item, "name", where, _name)
     description = optional_string(item.get("description"), f"{where}.description")
     tools: list[Tool] = []
-    for index, nested in enumerate(array(item.get("tools"), f"{where}.tools")):
+    for index, nested in enumerate(required(item, "tools", where, array)):
         inside = f"{where}.tools.{index}"
-        kind = string(mapping(nested, inside).get("type"), f"{inside}.type")
+        kind = required(mapping(nested, inside), "type", inside, string)
         if kind not in ("function", "custom"):
             raise invalid(f"{inside}.type", "a namespace holds function and custom tools")
         tools.append(_read_tool(nested, kind, inside, namespace=name))
@@ -188,7 +189,7 @@ def _read_tool(item: dict[str, Any], kind: str, where: str, namespace: str | Non
     if kind in item:
         where = f"{where}.{kind}"
         item = mapping(item[kind], where)
-    name = _name(item.get("name"), f"{where}.name")
+    name = required(item, "name", where, _name)
     description = optional_string(item.get("description"), f"{where}.description")
     to = recipient(name, namespace)
     full_name = to.removeprefix(f"{FUNCTIONS}.")
@@ -213,7 +214,7 @@ def _name(value: Any, param: str) -> str:
 
 def _input_grammar(value: Any, param: str) -> dict[str, Any] | None:
     form = optional_mapping(value, param) or {"type": "text"}
-    kind = form.get("type")
+    kind = required(form, "type", param, string)
     if kind == "text":
         return None
     if kind != "grammar":
@@ -221,10 +222,11 @@ def _input_grammar(value: Any, param: str) -> dict[str, Any] | None:
     if "grammar" in form:
         param = f"{param}.grammar"
         form = mapping(form["grammar"], param)
-    if form.get("syntax") not in ("lark", "regex"):
+    syntax = required(form, "syntax", param, string)
+    if syntax not in ("lark", "regex"):
         raise invalid(f"{param}.syntax", "expected 'lark' or 'regex'")
-    definition = string(form.get("definition"), f"{param}.definition")
-    return {"syntax": form["syntax"], "definition": definition}
+    definition = required(form, "definition", param, string)
+    return {"syntax": syntax, "definition": definition}
 
 
 def _with_grammar(description: str | None, grammar: dict[str, Any] | None) -> str | None:

@@ -8,7 +8,7 @@ itself, which no note can replace.
 from typing import Any, Literal
 
 from server.errors import InvalidRequest
-from server.schemas.fields import array, invalid, mapping, string, wrong_type
+from server.schemas.fields import array, invalid, mapping, required, string, wrong_type
 
 _TEXT = {
     "input_text": "text",
@@ -68,9 +68,9 @@ def unsupported_input(kind: str, param: str) -> InvalidRequest:
 
 def _part(value: Any, param: str) -> str:
     part = mapping(value, param)
-    kind = string(part.get("type"), f"{param}.type")
+    kind = required(part, "type", param, string)
     if field := _TEXT.get(kind):
-        return string(part.get(field), f"{param}.{field}")
+        return required(part, field, param, string)
     if what := _UNREADABLE.get(kind):
         return _note(what, part)
     if kind == "input_audio":

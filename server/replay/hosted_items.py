@@ -11,7 +11,7 @@ from typing import Any
 from harmony.messages import Author, Channel, Message, Role
 from server.replay.arguments import same_arguments
 from server.replay.tool_names import called_name, recipient
-from server.schemas.fields import array, mapping, optional_string, string
+from server.schemas.fields import array, mapping, optional_string, required, string
 from server.store.items import Item, StoredItem
 
 CODE = "code_interpreter_call"
@@ -152,9 +152,9 @@ def refusal(reason: Any) -> str:
 
 def _requested_call(item: Item, where: str) -> Message:
     """The call that a request for approval shows, where the server did not store it."""
-    label = called_name(item.get("server_label"), f"{where}.server_label")
-    name = called_name(item.get("name"), f"{where}.name")
-    arguments = string(item.get("arguments"), f"{where}.arguments")
+    label = required(item, "server_label", where, called_name)
+    name = required(item, "name", where, called_name)
+    arguments = required(item, "arguments", where, string)
     to = recipient(name, label)
     return Message(Author(Role.ASSISTANT), arguments, Channel.COMMENTARY, to, "json")
 
@@ -181,7 +181,7 @@ def _printed(value: Any, param: str) -> str:
     for index, each in enumerate(array(value, param)):
         output = mapping(each, f"{param}.{index}")
         if output.get("type") == "logs":
-            texts.append(string(output.get("logs"), f"{param}.{index}.logs"))
+            texts.append(required(output, "logs", f"{param}.{index}", string))
         else:
             texts.append("[image]")
     return "\n".join(texts)

@@ -7,6 +7,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/create#response
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -27,6 +28,7 @@ from server.schemas.fields import (
     mapping,
     optional_label,
     optional_string,
+    required,
     string,
     wrong_type,
 )
@@ -252,7 +254,7 @@ def _normalise_item(value: Any, where: str) -> Item:
     if kind is None:
         kind = REFERENCE if "role" not in item and "id" in item else "message"
     if kind == REFERENCE:
-        return {"type": kind, "id": string(item.get("id"), f"{where}.id")}
+        return {"type": kind, "id": required(item, "id", where, string)}
     if kind not in _PREFIXES and kind not in unsupported_items.KINDS:
         raise invalid(f"{where}.type", f"items of type '{kind}' are not supported")
     return _with_id({**_with_status(item, kind, f"{where}.status"), "type": kind})
@@ -337,17 +339,16 @@ def _read(item: Item, where: str, *, before_call: bool) -> Message | None:
 
 
 def _message(item: Item, where: str, *, before_call: bool) -> Message:
-    role = string(item.get("role"), f"{where}.role")
-    content, param = item.get("content"), f"{where}.content"
+    role = required(item, "role", where, string)
     match role:
         case "user":
-            return Message(Author(Role.USER), text_of(content, param))
+            return Message(Author(Role.USER), required(item, "content", where, text_of))
         case "system" | "developer":
-            return developer(text_of(content, param))
+            return developer(required(item, "content", where, text_of))
         case "assistant":
             default = Channel.COMMENTARY if before_call else Channel.FINAL
             channel = _phase(item.get("phase"), f"{where}.phase") or default
-            text = text_of(content, param, separator="")
+            text = required(item, "content", where, partial(text_of, separator=""))
             return Message(Author(Role.ASSISTANT), text, channel)
     raise invalid(f"{where}.role", "expected 'user', 'assistant', 'system' or 'developer'")
 
@@ -375,14 +376,14 @@ def _is_summary(part: Any) -> bool:
 
 def _call(item: Item, where: str) -> Message:
     body = CALLS[item["type"]]
-    label(item.get("call_id"), f"{where}.call_id")
-    name = called_name(item.get("name"), f"{where}.name")
+    required(item, "call_id", where, label)
+    name = required(item, "name", where, called_name)
     namespace = item.get("namespace")
     if namespace is not None:
         namespace = called_name(namespace, f"{where}.namespace")
     return Message(
         Author(Role.ASSISTANT),
-        string(item.get(body), f"{where}.{body}"),
+        required(item, body, where, string),
         Channel.COMMENTARY,
         recipient(name, namespace),
         "json" if item["type"] == "function_call" else None,
@@ -390,9 +391,9 @@ def _call(item: Item, where: str) -> Message:
 
 
 def _output(item: Item, where: str, recipients: Mapping[str, str]) -> Message:
-    call_id = label(item.get("call_id"), f"{where}.call_id")
+    call_id = required(item, "call_id", where, label)
     if call_id not in recipients:
         raise invalid(f"{where}.call_id", f"no tool call with call_id '{call_id}' comes before it")
-    text = text_of(item.get("output"), f"{where}.output")
+    text = required(item, "output", where, text_of)
     author = Author(Role.TOOL, recipients[call_id])
     return Message(author, text, Channel.COMMENTARY, "assistant")

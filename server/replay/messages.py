@@ -4,6 +4,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create#chat-create-m
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from harmony import names
@@ -15,7 +16,7 @@ from server.replay.preambles import before_calls
 from server.replay.reasoning_fields import reasoning_of
 from server.replay.sealed_items import Unseal
 from server.replay.tool_names import called_name, recipient
-from server.schemas.fields import array, invalid, label, mapping, optional_string, string
+from server.schemas.fields import array, invalid, label, mapping, optional_string, required, string
 
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOT_IN_USER_NAME = frozenset("<|\\/>")
@@ -64,9 +65,9 @@ def read_messages(
     messages: list[Message] = []
     for index, message in enumerate(checked):
         where = f"messages.{index}"
-        match message.get("role"):
+        match required(message, "role", where, string):
             case "system" | "developer":
-                messages.append(developer(text_of(message.get("content"), f"{where}.content")))
+                messages.append(developer(required(message, "content", where, text_of)))
             case "user":
                 messages.append(_user(message, where))
             case "assistant":
@@ -111,7 +112,7 @@ def _user(message: dict[str, Any], where: str) -> Message:
             f"expected 1 to {_MAX_USER_NAME} printable characters without white space or <|\\/>"
         )
         raise invalid(f"{where}.name", problem)
-    return Message(Author(Role.USER, name), text_of(message.get("content"), f"{where}.content"))
+    return Message(Author(Role.USER, name), required(message, "content", where, text_of))
 
 
 def _is_user_name(name: str) -> bool:
@@ -152,8 +153,8 @@ def _calls(message: dict[str, Any], where: str) -> Iterator[Message]:
         kind = string(wrapped.get("type", "function"), f"{param}.type")
         if kind not in _CALL_BODIES:
             raise invalid(f"{param}.type", "expected 'function' or 'custom'")
-        label(wrapped.get("id"), f"{param}.id")  # raises for one that results cannot name
-        yield _call(kind, wrapped.get(kind), f"{param}.{kind}")
+        required(wrapped, "id", param, label)  # raises for one that results cannot name
+        yield required(wrapped, kind, param, partial(_call, kind))
 
 
 def _call(kind: str, value: Any, where: str) -> Message:
@@ -161,19 +162,19 @@ def _call(kind: str, value: Any, where: str) -> Message:
     call, body = mapping(value, where), _CALL_BODIES[kind]
     return Message(
         Author(Role.ASSISTANT),
-        string(call.get(body), f"{where}.{body}"),
+        required(call, body, where, string),
         Channel.COMMENTARY,
-        recipient(called_name(call.get("name"), f"{where}.name")),
+        recipient(required(call, "name", where, called_name)),
         "json" if kind == "function" else None,
     )
 
 
 def _result(message: dict[str, Any], where: str, recipients: Mapping[str, str]) -> Message:
-    text = text_of(message.get("content"), f"{where}.content")
+    text = required(message, "content", where, text_of)
     if message["role"] == "function":
-        caller = recipient(called_name(message.get("name"), f"{where}.name"))
+        caller = recipient(required(message, "name", where, called_name))
     else:
-        call_id = label(message.get("tool_call_id"), f"{where}.tool_call_id")
+        call_id = required(message, "tool_call_id", where, label)
         if call_id not in recipients:
             raise invalid(
                 f"{where}.tool_call_id", f"no tool call with id '{call_id}' comes before it"

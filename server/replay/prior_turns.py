@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from server.errors import InvalidRequest, NotFound
-from server.schemas.fields import invalid, label, mapping
+from server.schemas.fields import invalid, label, mapping, required
 from server.schemas.limits import MAX_CONVERSATION_BYTES, MAX_HISTORY
 from server.schemas.responses import CreateResponse
 from server.store.conversations.base import ConversationSize
@@ -36,7 +36,7 @@ def conversation_id(value: Any) -> str | None:
         return None
     if isinstance(value, str):
         return label(value, "conversation")
-    return label(mapping(value, "conversation").get("id"), "conversation.id")
+    return required(mapping(value, "conversation"), "id", "conversation", label)
 
 
 async def read_prior_turns(

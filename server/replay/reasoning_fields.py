@@ -11,7 +11,7 @@ from harmony.messages import Author, Channel, Message, Role
 from server.replay.joining import join_texts
 from server.replay.sealed_items import Unseal
 from server.schemas.chat import ALIAS, SEAL_DETAIL, SEAL_FORMAT, SUMMARY_DETAIL, TEXT_DETAIL
-from server.schemas.fields import array, mapping, optional_string, string
+from server.schemas.fields import array, mapping, optional_string, required, string
 
 _UNKNOWN = re.compile("(unknown)+")
 
@@ -55,7 +55,7 @@ def _may_be_ours(detail: dict[str, Any]) -> bool:
 def _seals(details: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, str]:
     """The path of the field of each seal. Those without a format are from other servers."""
     return {
-        string(detail.get("data"), f"{param}.data"): f"{param}.data"
+        required(detail, "data", param, string): f"{param}.data"
         for param, detail in details
         if detail.get("type") == SEAL_DETAIL and detail.get("format") == SEAL_FORMAT
     }

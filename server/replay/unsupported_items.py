@@ -14,7 +14,7 @@ import orjson
 
 from server.replay.content import unsupported_input
 from server.replay.tool_names import called_name
-from server.schemas.fields import array, mapping, optional_string, string
+from server.schemas.fields import array, mapping, optional_string, required, string
 from server.store.items import Item
 
 NOTE = "note"
@@ -47,8 +47,8 @@ def refuse_unreadable(items: Sequence[Item], param: str, own: Collection[str] = 
 
 def _call(tool: str, field: str) -> _Reader:
     def read(item: Item, param: str) -> list[Item]:
-        arguments = mapping(item.get(field), f"{param}.{field}")
-        return [_function_call(string(item.get("call_id"), f"{param}.call_id"), tool, arguments)]
+        arguments = required(item, field, param, mapping)
+        return [_function_call(required(item, "call_id", param, string), tool, arguments)]
 
     return read
 
@@ -60,9 +60,10 @@ def _output(item: Item, param: str) -> list[Item]:
 
 
 def _shell_output(item: Item, param: str) -> list[Item]:
-    chunks = array(item.get("output"), f"{param}.output")
+    chunks = required(item, "output", param, array)
     texts = [_shell_chunk(chunk, f"{param}.output.{n}") for n, chunk in enumerate(chunks)]
-    return [_function_output(item.get("call_id"), "\n".join(filter(None, texts)))]
+    call_id = required(item, "call_id", param, string)
+    return [_function_output(call_id, "\n".join(filter(None, texts)))]
 
 
 def _shell_chunk(value: Any, param: str) -> str:
@@ -80,9 +81,9 @@ def _mcp_call(item: Item, param: str) -> list[Item]:
     call = {
         "type": "function_call",
         "call_id": item["id"],
-        "name": string(item.get("name"), f"{param}.name"),
-        "namespace": called_name(item.get("server_label"), f"{param}.server_label"),
-        "arguments": string(item.get("arguments"), f"{param}.arguments"),
+        "name": required(item, "name", param, string),
+        "namespace": required(item, "server_label", param, called_name),
+        "arguments": required(item, "arguments", param, string),
     }
     error = item.get("error")
     output = item.get("output") or (error if isinstance(error, str | None) else _json(error))
@@ -91,13 +92,14 @@ def _mcp_call(item: Item, param: str) -> list[Item]:
 
 def _computer_call(item: Item, param: str) -> list[Item]:
     actions = item.get("actions") or [item.get("action")]
-    call_id = string(item.get("call_id"), f"{param}.call_id")
+    call_id = required(item, "call_id", param, string)
     return [_function_call(call_id, "computer", {"actions": array(actions, f"{param}.actions")})]
 
 
 def _computer_output(item: Item, param: str) -> list[Item]:
-    mapping(item.get("output"), f"{param}.output")
-    return [_function_output(item.get("call_id"), [{"type": "input_image"}])]
+    required(item, "output", param, mapping)
+    call_id = required(item, "call_id", param, string)
+    return [_function_output(call_id, [{"type": "input_image"}])]
 
 
 def _note(item: Item) -> Item:

@@ -5,12 +5,15 @@ InvalidRequest with the given `param`.
 """
 
 import json
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import orjson
 
 from server.errors import InvalidRequest
 from server.schemas.limits import MAX_DECLARATION, MAX_ITEMS, MAX_LABEL
+
+T = TypeVar("T")
 
 _NAMES = {
     str: "a string",
@@ -24,6 +27,24 @@ _NAMES = {
 def invalid(param: str, problem: str, code: str | None = None) -> InvalidRequest:
     """The error for a field. problem: a clause without a full stop."""
     return InvalidRequest(f"Invalid value for '{param}': {problem}.", param=param, code=code)
+
+
+def missing(param: str) -> InvalidRequest:
+    """The error for a field that is required and absent."""
+    return InvalidRequest(
+        f"Missing required parameter: '{param}'.", param=param, code="missing_required_parameter"
+    )
+
+
+def required(fields: Mapping[str, Any], name: str, where: str, read: Callable[[Any, str], T]) -> T:
+    """What `read` makes of the field and its path.
+
+    where: the path of `fields`. Null is a value, and no absence: `read` judges it.
+    """
+    param = f"{where}.{name}"
+    if name not in fields:
+        raise missing(param)
+    return read(fields[name], param)
 
 
 def string(value: Any, param: str) -> str:

@@ -6,7 +6,7 @@ Source: https://platform.openai.com/docs/api-reference/files/create
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from server.schemas.fields import digits, invalid
+from server.schemas.fields import digits, invalid, missing
 
 Purpose = Literal["assistants", "batch", "evals", "fine-tune", "user_data", "vision"]
 PURPOSES: tuple[str, ...] = get_args(Purpose)
@@ -18,10 +18,11 @@ MOST_LIFETIME = 2_592_000
 
 def read_purpose(fields: Mapping[str, str]) -> str:
     """The purpose of a file. Raises InvalidRequest."""
-    purpose = fields.get("purpose")
-    if purpose not in PURPOSES:
+    if "purpose" not in fields:
+        raise missing("purpose")
+    if fields["purpose"] not in PURPOSES:
         raise invalid("purpose", f"expected one of {', '.join(PURPOSES)}")
-    return purpose
+    return fields["purpose"]
 
 
 def read_lifetime(fields: Mapping[str, str]) -> int | None:

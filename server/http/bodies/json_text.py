@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from server.errors import InvalidRequest
 from server.http.bodies import json_scan
+from server.schemas.fields import missing
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -49,21 +50,19 @@ def validate(value: Any, schema: type[M]) -> M:
         return schema.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        param = ".".join(str(part) for part in first["loc"]) or None
+        param = ".".join(str(part) for part in first["loc"])
         raise _invalid(first, param) from None
 
 
-def _invalid(error: ErrorDetails, param: str | None) -> InvalidRequest:
+def _invalid(error: ErrorDetails, param: str) -> InvalidRequest:
+    """param: the path of the field, empty for the whole value."""
     kind = error["type"]
     if kind == "missing":
-        return InvalidRequest(
-            f"Missing required parameter: '{param}'.",
-            param=param,
-            code="missing_required_parameter",
-        )
+        return missing(param)
     where = f" for '{param}'" if param else ""
     code = "invalid_type" if kind.endswith("_type") else None
-    return InvalidRequest(f"Invalid value{where}: {_problem(error)}.", param=param, code=code)
+    problem = f"Invalid value{where}: {_problem(error)}."
+    return InvalidRequest(problem, param=param or None, code=code)
 
 
 def _problem(error: ErrorDetails) -> str:

@@ -13,6 +13,7 @@ from server.schemas.fields import (
     optional_boolean,
     optional_mapping,
     optional_string,
+    required,
     string,
 )
 from server.tools.mcp.rules import ALWAYS, InvalidRule, read_approval, read_filter
@@ -38,7 +39,7 @@ def read_server(entry: Mapping[str, Any], configured: Mapping[str, Server], para
                 param=f"{param}.{name}",
                 code="unsupported_parameter",
             )
-    label = string(entry.get("server_label"), f"{param}.server_label")
+    label = required(entry, "server_label", param, string)
     try:
         check_label(label)
     except ValueError as error:

@@ -14,7 +14,7 @@ from harmony.grammar import CallableTool, FreeText
 from harmony.tools import PYTHON
 from server.errors import APIError
 from server.ids import new_id
-from server.schemas.fields import invalid, label
+from server.schemas.fields import invalid, label, missing
 from server.schemas.hosted_tools import OUTPUTS
 from server.tools.base import (
     Citation,
@@ -83,8 +83,10 @@ class PythonTool:
         """
         if self.problem is not None:
             raise unavailable(NAME, self.problem, context.param)
-        container = config.get("container")
         param = f"{context.param}.container"
+        if "container" not in config:
+            raise missing(param)
+        container = config["container"]
         if isinstance(container, str):
             found = await self._containers.get(context.owner, label(container, param), param=param)
             return PythonSession(self._containers, context, found.id, None, container, exists=True)

@@ -23,9 +23,9 @@ class Counted(dict[str, Any]):
 
     reads = 0
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def __getitem__(self, key: str) -> Any:
         self.reads += key == "content"
-        return super().get(key, default)
+        return super().__getitem__(key)
 
 
 def preamble(text: str, number: int) -> StoredItem:

@@ -15,6 +15,7 @@ from server.schemas.fields import (
     optional_label,
     optional_mapping,
     optional_string,
+    required,
     string,
 )
 from server.schemas.limits import MAX_DECLARATION, MAX_ITEMS, MAX_LABEL
@@ -45,6 +46,14 @@ def test_a_value_of_another_type_is_refused(
     refused = refusal(check, value, "a.b")
     assert refused.message == f"Invalid value for 'a.b': {problem}."
     assert (refused.param, refused.code) == ("a.b", "invalid_type")
+
+
+def test_an_absent_field_is_missing_but_null_is_a_value() -> None:
+    assert required({"a": "x"}, "a", "b", string) == "x"
+    refused = refusal(required, {}, "a", "b", string)
+    assert refused.message == "Missing required parameter: 'b.a'."
+    assert (refused.param, refused.code) == ("b.a", "missing_required_parameter")
+    assert refusal(required, {"a": None}, "a", "b", string).code == "invalid_type"
 
 
 @pytest.mark.parametrize(

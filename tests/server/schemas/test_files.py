@@ -1,7 +1,7 @@
 import pytest
 
 from server.errors import InvalidRequest
-from server.schemas.files import read_lifetime
+from server.schemas.files import read_lifetime, read_purpose
 
 
 @pytest.mark.parametrize("seconds", [3_600, 2_592_000])
@@ -21,3 +21,12 @@ def test_a_lifetime_in_one_part_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read_lifetime({"expires_after": '{"anchor": "created_at", "seconds": 3600}'})
     assert caught.value.param == "expires_after"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"), [({}, "missing_required_parameter"), ({"purpose": "x"}, "invalid_value")]
+)
+def test_a_file_has_a_purpose(fields: dict[str, str], code: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        read_purpose(fields)
+    assert (caught.value.param, caught.value.code) == ("purpose", code)

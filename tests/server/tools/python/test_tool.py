@@ -331,6 +331,13 @@ async def test_an_invalid_container_is_refused(world: World, container: Any, par
     assert caught.value.param == param
 
 
+async def test_a_missing_container_is_said_to_be_missing(world: World) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await opened(world, {"type": "code_interpreter"})
+    missing = ("tools.0.container", "missing_required_parameter")
+    assert (caught.value.param, caught.value.code) == missing
+
+
 async def test_without_a_sandbox_the_reason_is_given(world: World, tmp_path: Path) -> None:
     sandbox = BareSandbox(tmp_path / "other", "no layer works")
     for each, reason in ((sandbox, "no layer works"), (None, "it has no sandbox")):
