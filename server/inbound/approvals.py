@@ -12,7 +12,7 @@ from harmony.messages import Channel, Message
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
 from server.replay.tool_names import called_name, recipient
-from server.schemas.fields import invalid, required, string
+from server.schemas.fields import boolean, invalid, required, string
 from server.store.items import StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
 from server.tools.mcp.approvals import (
@@ -43,7 +43,8 @@ def given_responses(
 ) -> tuple[GivenResponse, ...]:
     """The request's responses, in its order. Call it off the event loop for many items.
 
-    earlier: the items of earlier turns. received: the request's own.
+    earlier: the items of earlier turns. received: the request's own. Raises InvalidRequest for a
+    response that does not decide: a decision is final, and what is no approval would be a refusal.
     """
     items = (*earlier, *received)
     first = len(earlier)
@@ -54,6 +55,10 @@ def given_responses(
     ]
     if not found:
         return ()
+    for response in found:
+        item, where = items[response.index].item, f"input.{response.index - first}"
+        required(item, FIELD, where, string)
+        required(item, "approve", where, boolean)
     sampled = {stored.item["id"]: stored.message for stored in items}
     return tuple(
         GivenResponse(

@@ -71,11 +71,16 @@ def optional_string(value: Any, param: str) -> str | None:
     return None if value is None else string(value, param)
 
 
-def optional_boolean(value: Any, param: str) -> bool | None:
-    """`value`, which must be a boolean or null."""
-    if value is not None and not isinstance(value, bool):
+def boolean(value: Any, param: str) -> bool:
+    """`value`, which must be a boolean."""
+    if not isinstance(value, bool):
         raise wrong_type(value, param, bool)
     return value
+
+
+def optional_boolean(value: Any, param: str) -> bool | None:
+    """`value`, which must be a boolean or null."""
+    return None if value is None else boolean(value, param)
 
 
 def mapping(value: Any, param: str) -> dict[str, Any]:

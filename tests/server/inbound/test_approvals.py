@@ -120,6 +120,29 @@ async def test_an_error_names_the_response(
     assert (refused.value.param, refused.value.code) == (param, code)
 
 
+@pytest.mark.parametrize(
+    ("change", "field", "code"),
+    [
+        ({"approve": "true"}, "approve", "invalid_type"),
+        ({"approve": None}, "approve", "invalid_type"),
+        ({"approval_request_id": 1}, "approval_request_id", "invalid_type"),
+        ("approve", "approve", "missing_required_parameter"),
+        ("approval_request_id", "approval_request_id", "missing_required_parameter"),
+    ],
+)
+async def test_a_response_that_does_not_decide_is_no_refusal(
+    change: dict[str, Any] | str, field: str, code: str
+) -> None:
+    response = RESPONSE | change if isinstance(change, dict) else {**RESPONSE}
+    if isinstance(change, str):
+        del response[change]
+    with pytest.raises(InvalidRequest) as refused:
+        await answered(USER, response)
+    assert (refused.value.param, refused.value.code) == (f"input.1.{field}", code)
+    # What the model has reacted to is history, and decides nothing.
+    assert await answered(response, ANSWER, USER) == ()
+
+
 async def test_a_request_is_answered_once() -> None:
     with pytest.raises(InvalidRequest) as refused:
         await answered(RESPONSE, RESPONSE | {"id": "r_2", "approve": False})
