@@ -29,5 +29,5 @@ class UpdateConversation(WireModel):
 class CreateItems(WireModel):
     """The body of `POST /v1/conversations/{id}/items`."""
 
-    items: Annotated[Any, Described(list[InputItem])] = None
+    items: Annotated[Any, Described(list[InputItem])]
     """1 to 20 items, which are added at the end."""

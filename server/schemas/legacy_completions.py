@@ -21,7 +21,7 @@ class CreateCompletion(SamplingFields):
 
     model: Label
     """A served name."""
-    prompt: Annotated[Any, Described(str | list[int] | list[str | list[int]])] = None
+    prompt: Annotated[Any, Described(str | list[int] | list[str | list[int]])]
     """One prompt or up to 128, each as text or as token ids. No harmony is added."""
     stream: bool | None = None
     """True: the answer is a stream of chunks."""

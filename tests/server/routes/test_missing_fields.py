@@ -71,3 +71,19 @@ async def test_an_absent_field_that_is_required_is_said_to_be_missing(
                 missing.add(absent)
                 assert (error["param"], error["code"]) == (absent, "missing_required_parameter")
     assert REQUIRED[name] - missing == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/v1/chat/completions", {"model": "scripted"}, "messages"),
+        ("/v1/completions", {"model": "scripted"}, "prompt"),
+        ("/v1/conversations/conv_1/items", {}, "items"),
+    ],
+)
+async def test_so_is_one_of_the_request(
+    open_app: Any, path: str, body: dict[str, Any], param: str
+) -> None:
+    async with open_app(SCRIPT_LINE) as app:
+        error = (await app.post(path, body)).json()["error"]
+    assert (error["param"], error["code"]) == (param, "missing_required_parameter")
