@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Select, Table, insert
+from sqlalchemy import Column, ColumnElement, Select, Table, exists, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
@@ -44,6 +44,18 @@ async def read_among(
 def is_of(table: Table, owner: str, name: str) -> ColumnElement[bool]:
     """The condition for the owner's row with this id."""
     return (table.c.id == key(name)) & (table.c.owner == owner)
+
+
+def in_owned(
+    column: Column[str], parent: Table, owner: str, *conditions: ColumnElement[bool]
+) -> ColumnElement[bool]:
+    """The condition for rows whose column has the id of a row of `parent` that the owner has.
+
+    conditions: those that the row of `parent` meets. With a join, SQLite, which has no statistics,
+    would look for more than a few ids among all that the owner has stored.
+    """
+    own = exists().where(parent.c.id == column, parent.c.owner == owner, *conditions)
+    return own.correlate(column.table)
 
 
 def key(name: str) -> str:

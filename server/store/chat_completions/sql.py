@@ -106,15 +106,14 @@ class SqlChatCompletions:
     async def messages_up_to_call(self, owner: str, call_ids: Collection[str]) -> UpToCalls:
         """Read the messages of each turn once, whatever its calls."""
         keys = {rows.key(name): name for name in call_ids}
-        of_owner = (
-            select(chat_calls.c.call_id, chat_calls.c.turn, chat_calls.c.length)
-            .join(chat_completions, chat_completions.c.id == chat_calls.c.completion_id)
-            .where(chat_completions.c.owner == owner)
+        columns = chat_calls.c
+        of_owner = select(columns.call_id, columns.turn, columns.length).where(
+            rows.in_owned(columns.completion_id, chat_completions, owner)
         )
         turn = chat_messages.c.turn
         messages = select(chat_messages).order_by(turn, chat_messages.c.position)
         async with self._database.reading() as connection:
-            calls = await rows.read_among(connection, of_owner, chat_calls.c.call_id, keys)
+            calls = await rows.read_among(connection, of_owner, columns.call_id, keys)
             found = await rows.read_among(connection, messages, turn, {call.turn for call in calls})
         turns = await rows.messages_by_turn(found)
         named = ((keys[call.call_id], call) for call in calls)

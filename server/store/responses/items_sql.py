@@ -35,8 +35,7 @@ def _of_responses(owner: str) -> Select[Any]:
     output = func.min(items.c.place).filter(items.c.side == OUTPUT)
     return (
         select(func.coalesce(output, func.min(items.c.place)))
-        .join(responses, responses.c.id == items.c.response_id)
-        .where(responses.c.owner == owner, ~responses.c.deleted)
+        .where(rows.in_owned(items.c.response_id, responses, owner, ~responses.c.deleted))
         .group_by(items.c.item_id)
     )
 
@@ -46,8 +45,7 @@ def _of_conversations(owner: str) -> Select[Any]:
     columns = conversation_items.c
     return (
         select(func.min(columns.place))
-        .join(conversations, conversations.c.id == columns.conversation_id)
-        .where(conversations.c.owner == owner)
+        .where(rows.in_owned(columns.conversation_id, conversations, owner))
         .group_by(columns.item_id)
     )
 
@@ -57,6 +55,6 @@ async def _read(
 ) -> list[Any]:
     found: list[Any] = []
     for batch in rows.in_batches(keys):
-        wanted = places.where(table.c.item_id.in_(batch))
+        wanted = places.where(table.c.item_id.in_(batch)).correlate(None)
         found += await rows.read(connection, select(table).where(table.c.place.in_(wanted)))
     return found

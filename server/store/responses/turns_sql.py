@@ -18,12 +18,8 @@ async def read_turns(
     keys = {rows.key(call_id): call_id for call_id in call_ids}
     if not keys:
         return {}
-    with_call = (
-        select(items.c.response_id)
-        .join(responses, responses.c.id == items.c.response_id)
-        .where(items.c.side == OUTPUT, responses.c.owner == owner, ~responses.c.deleted)
-        .distinct()
-    )
+    is_own = rows.in_owned(items.c.response_id, responses, owner, ~responses.c.deleted)
+    with_call = select(items.c.response_id).where(items.c.side == OUTPUT, is_own).distinct()
     # The places of a response's items are in their order.
     output = (
         select(items).where(items.c.side == OUTPUT).order_by(items.c.response_id, items.c.place)

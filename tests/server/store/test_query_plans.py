@@ -1,0 +1,58 @@
+"""How SQLite finds rows: by their ids, not among all that an owner has stored."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+
+from server.store.responses.sql import SqlStore
+
+IDS = [f"id_{number}" for number in range(200)]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    made = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def plan_of(store: SqlStore, work: Awaitable[Any]) -> list[str]:
+    """The steps of SQLite's plans for all statements of the work."""
+    engine = store.database.engine
+    statements: list[tuple[str, Any]] = []
+
+    def note(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
+        statements.append((statement, parameters))
+
+    event.listen(engine.sync_engine, "before_cursor_execute", note)
+    await work
+    event.remove(engine.sync_engine, "before_cursor_execute", note)
+    async with engine.connect() as connection:
+        return [
+            row.detail
+            for statement, parameters in statements
+            for row in await connection.exec_driver_sql(
+                f"EXPLAIN QUERY PLAN {statement}", parameters
+            )
+        ]
+
+
+@pytest.mark.parametrize(
+    "look_up",
+    [
+        lambda store: store.items("a", IDS),
+        lambda store: store.turns_up_to_calls("a", IDS),
+        lambda store: store.chat_completions.messages_up_to_call("a", IDS),
+    ],
+    ids=["items", "turns", "messages up to calls"],
+)
+async def test_what_a_request_names_is_not_sought_among_all_that_its_owner_has(
+    store: SqlStore, look_up: Callable[[SqlStore], Awaitable[Any]]
+) -> None:
+    plan = await plan_of(store, look_up(store))
+    assert any(step.startswith("SEARCH") for step in plan)
+    assert not [step for step in plan if "(owner=" in step]
