@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Select, delete, exists, literal, select
+from sqlalchemy import Select, delete, exists, literal, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server import threads
@@ -118,7 +118,9 @@ def is_prunable() -> tuple[Any, ...]:
     """The conditions on a row of `responses` under which it can be removed."""
     later = responses.alias()
     return (
-        responses.c.deleted,
+        # In the words of the index of deleted rows, without which SQLite reads the whole table: it
+        # does not know that `deleted = 1`, as a boolean is written there, means the same.
+        text("responses.deleted"),
         ~exists().where(later.c.previous_id == responses.c.id).correlate(responses),
         ~exists().where(runs.c.response_id == responses.c.id).correlate(responses),
     )

@@ -1,4 +1,4 @@
-"""How SQLite finds rows: by their ids, not among all that an owner has stored."""
+"""How SQLite finds rows: without reading those that are not asked for."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -56,3 +56,9 @@ async def test_what_a_request_names_is_not_sought_among_all_that_its_owner_has(
     plan = await plan_of(store, look_up(store))
     assert any(step.startswith("SEARCH") for step in plan)
     assert not [step for step in plan if "(owner=" in step]
+
+
+async def test_a_sweep_finds_deleted_responses_without_the_others(store: SqlStore) -> None:
+    plan = await plan_of(store, store.sweep(3600))
+    assert "SCAN responses USING INDEX ix_responses_deleted" in plan
+    assert "SCAN responses" not in plan
