@@ -1,5 +1,6 @@
 """One gateway's connections to a database, and the translation of their errors."""
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator
@@ -28,6 +29,7 @@ from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.open_files import FileChanged, OpenFiles
 from server.store.postgres_privileges import MissingPrivileges
 from server.store.sqlalchemy_engine import (
+    BUSY_SECONDS,
     CONNECTIONS,
     FILES,
     POSTGRES_ERRORS,
@@ -65,6 +67,7 @@ class Database:
         self._writer = self.engine.execution_options(**WRITES)
         # With connections of their own, because a late heartbeat ends responses.
         self._heartbeats = open_engine(self.url, connections=1).execution_options(**WRITES)
+        self._turn = asyncio.Lock()
         self._files: OpenFiles | None = None
         self._reads = _Health("read")
         self._writes = _Health("write")
@@ -145,7 +148,7 @@ class Database:
         heartbeat: it never waits for a connection that another transaction uses.
         A commit to a file that was deleted or replaced has failed, too.
         """
-        async with self._reported(self._writes):
+        async with self._reported(self._writes), self._turn_to_write():
             writer = self._heartbeats if heartbeat else self._writer
             async with writer.begin() as connection:
                 files = self._opened(connection)
@@ -158,15 +161,37 @@ class Database:
     async def outside_of_transactions(self) -> AsyncGenerator[aiosqlite.Connection]:
         """Provide the driver's connection to a SQLite file. Raises StoreUnavailable.
 
-        Each statement is a transaction of its own, which some statements of SQLite require.
+        Each statement is a transaction of its own, which some statements of SQLite require. They
+        may write.
         """
-        async with self._reported(self._writes), self.engine.connect() as connection:
+        async with (
+            self._reported(self._writes),
+            self._turn_to_write(),
+            self.engine.connect() as connection,
+        ):
             driver = (await connection.get_raw_connection()).driver_connection
             assert isinstance(driver, aiosqlite.Connection)
             try:
                 yield driver
             except sqlite3.Error as error:
                 raise DBAPIError(None, None, error) from error
+
+    @asynccontextmanager
+    async def _turn_to_write(self) -> AsyncGenerator[None]:
+        """Let the writers of this process write to a SQLite file in the order in which they came.
+
+        SQLite's own wait for its lock tries again every 100 ms, and any later writer that tries at
+        the right moment comes before. Raises TimeoutError.
+        """
+        if not self.is_sqlite:
+            yield
+            return
+        async with asyncio.timeout(BUSY_SECONDS):
+            await self._turn.acquire()
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _opened(self, connection: AsyncConnection) -> OpenFiles | None:
         """Return the connection's open files. Raises FileChanged if they were replaced."""

@@ -45,7 +45,9 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _SCHEMA_LOCK = 0x6770746F7373
 """PostgreSQL's advisory lock that serializes migrations of gateways that start together."""
 
-_BUSY_SECONDS = 10
+BUSY_SECONDS = 10
+"""How long a write to a SQLite file waits for other ones."""
+
 _LOCKED_SECONDS = 0.02
 # The upper levels of the indices of a million responses, for each connection.
 _CACHE_KIB = 32 * 1024
@@ -205,7 +207,7 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
         connect_args={
             "async_creator_fn": _connect_sqlite,
             "factory": _SqliteConnection,
-            "timeout": _BUSY_SECONDS,
+            "timeout": BUSY_SECONDS,
             "isolation_level": None,
         },
         hide_parameters=True,
@@ -275,7 +277,7 @@ async def _connect_sqlite(database: str, **options: Any) -> aiosqlite.Connection
 async def _use_wal(connection: aiosqlite.Connection) -> None:
     """Enable WAL, with retries: SQLite's busy timeout does not cover this statement."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _BUSY_SECONDS
+    deadline = loop.time() + BUSY_SECONDS
     while True:
         try:
             await connection.execute_fetchall("PRAGMA journal_mode=WAL")

@@ -29,18 +29,20 @@ async def shrink(database: Database) -> None:
         return
     async with database.outside_of_transactions() as connection:
         free = before = await _number(connection, "freelist_count")
-        while free:
+    while free:
+        async with database.outside_of_transactions() as connection:
             # As a script: sqlite3 would step the statement once, which frees one page.
             await connection.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")
             remaining = await _number(connection, "freelist_count")
-            if remaining >= free:  # It cannot shrink, or others free pages as fast.
-                break
-            free = remaining
-            await asyncio.sleep(PAUSE_SECONDS)
-        if free < before:
+        if remaining >= free:  # It cannot shrink, or others free pages as fast.
+            break
+        free = remaining
+        await asyncio.sleep(PAUSE_SECONDS)
+    if free < before:
+        async with database.outside_of_transactions() as connection:
             # Only a checkpoint truncates the file. A passive one does not wait for others.
             await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
-            logger.info("freed %d pages of the store's file", before - free)
+        logger.info("freed %d pages of the store's file", before - free)
 
 
 async def allow(database: Database) -> None:

@@ -1,9 +1,10 @@
-"""No connection, and no lock of a database, waits for a thread that computes."""
+"""Who waits for a connection, or for a lock of a database, and who does not."""
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,3 +108,36 @@ async def test_a_heartbeat_needs_no_connection_of_others(database: Database) -> 
         for _ in range(CONNECTIONS):
             await used.enter_async_context(store.database.reading())
         assert await store.heartbeat(()) == frozenset()
+
+
+@pytest.fixture
+async def on_sqlite(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    yield store
+    await store.stop()
+
+
+async def test_others_read_a_file_while_many_wait_to_write(on_sqlite: SqlStore) -> None:
+    claim = on_sqlite.approvals.claim
+    async with on_sqlite.database.writing():
+        waiting = [asyncio.create_task(claim("a", str(n))) for n in range(CONNECTIONS)]
+        await asyncio.sleep(0)
+        assert not await on_sqlite.approvals.answered("a", "0")
+    assert all(await asyncio.gather(*waiting))
+
+
+async def test_a_file_is_written_in_the_order_in_which_its_writers_came(
+    on_sqlite: SqlStore,
+) -> None:
+    written: list[int] = []
+
+    async def write(number: int) -> None:
+        await on_sqlite.approvals.claim("a", str(number))
+        written.append(number)
+
+    async with on_sqlite.database.writing():
+        waiting = [asyncio.create_task(write(number)) for number in range(CONNECTIONS)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*waiting)
+    assert written == sorted(written)

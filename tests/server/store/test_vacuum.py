@@ -117,7 +117,7 @@ async def test_a_small_file_of_an_earlier_version_learns_to_shrink(
 async def test_a_file_that_another_writes_is_converted_later(
     old_file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
+    monkeypatch.setattr("server.store.sqlalchemy_engine.BUSY_SECONDS", 0)
     store = SqlStore(f"sqlite:///{old_file}")
     await store.database.migrate()
     with closing(sqlite3.connect(old_file)) as other:

@@ -88,7 +88,7 @@ async def test_a_gateway_waits_for_another_that_makes_the_file(tmp_path: Path) -
 async def test_a_file_that_stays_locked_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
+    monkeypatch.setattr("server.store.sqlalchemy_engine.BUSY_SECONDS", 0)
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     with closing(sqlite3.connect(f"{tmp_path}/store.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -441,7 +441,7 @@ async def test_a_full_disk_is_an_unavailable_store(
 async def test_a_file_that_another_locks_is_an_unavailable_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("server.store.sqlalchemy_engine.BUSY_SECONDS", 0.05)
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
     other = sqlite3.connect(tmp_path / "store.db")
@@ -456,7 +456,7 @@ async def test_a_file_that_another_locks_is_an_unavailable_store(
 async def test_a_file_that_another_locks_is_looked_at_for_cancels_and_for_silent_gateways(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.store.sqlalchemy_engine._BUSY_SECONDS", 0)
+    monkeypatch.setattr("server.store.sqlalchemy_engine.BUSY_SECONDS", 0)
     store = SqlStore(f"sqlite:///{tmp_path}/store.db")
     await store.start()
     for name in ("one", "two"):
