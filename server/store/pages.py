@@ -76,13 +76,17 @@ async def read_first_items(
 ) -> dict[str, str]:
     """Read the JSON of the first item of each conversation or response, by its id.
 
-    parent: the column of a table of items that has this id. conditions: those that the items meet.
-    Items over MAX_FIRST_ITEM are left out.
+    parent: the column of a table of items that refers to this id. conditions: those that the items
+    meet. Items over MAX_FIRST_ITEM are left out.
     """
     columns = parent.table.c
-    places = select(func.min(columns.place)).where(parent.in_(ids), *conditions).group_by(parent)
+    (reference,) = parent.foreign_keys
+    own = reference.column
+    # For each id, so that the other items of each, thousands perhaps, are not read.
+    first = select(func.min(columns.place)).where(parent == own, *conditions)
+    places = select(first.correlate(own.table).scalar_subquery()).where(own.in_(ids))
     statement = select(parent, columns.item).where(
-        columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
+        columns.place.in_(places.correlate(None)), func.length(columns.item) <= MAX_FIRST_ITEM
     )
     return {row[0]: row.item for row in await connection.execute(statement)}
 

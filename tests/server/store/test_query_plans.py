@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from server.store.lists import ListQuery
 from server.store.responses.sql import SqlStore
 
 IDS = [f"id_{number}" for number in range(200)]
@@ -56,6 +57,13 @@ async def test_what_a_request_names_is_not_sought_among_all_that_its_owner_has(
     plan = await plan_of(store, look_up(store))
     assert any(step.startswith("SEARCH") for step in plan)
     assert not [step for step in plan if "(owner=" in step]
+
+
+async def test_a_list_of_conversations_reads_the_first_item_of_each_alone(
+    store: SqlStore,
+) -> None:
+    plan = await plan_of(store, store.conversations.list("a", ListQuery(20, "desc")))
+    assert any(step.startswith("CORRELATED SCALAR SUBQUERY") for step in plan)
 
 
 async def test_a_sweep_finds_deleted_responses_without_the_others(store: SqlStore) -> None:
