@@ -16,6 +16,8 @@ MOST_CALLS = 32
 """Calls at once; with more, summaries are skipped."""
 MOST_BYTES = 256 * 1024
 """Bytes of an answer."""
+_MOST_TOKENS = 1 << 32
+"""A larger usage is none: the sum of many such numbers would be no number of JSON."""
 # Without compression, the bytes that come are the bytes that are read.
 _HEADERS = {"accept-encoding": "identity"}
 _TIMEOUT = httpx.Timeout(30, connect=5)
@@ -113,6 +115,8 @@ def _completion(content: bytes) -> Completion:
 
 def _usage(value: Any) -> SummaryUsage:
     match value:
-        case {"prompt_tokens": int(read), "completion_tokens": int(sampled)}:
+        case {"prompt_tokens": int(read), "completion_tokens": int(sampled)} if (
+            max(read, sampled) <= _MOST_TOKENS
+        ):
             return SummaryUsage(max(read, 0), max(sampled, 0))
     return SummaryUsage()

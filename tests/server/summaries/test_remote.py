@@ -81,7 +81,15 @@ async def test_other_answers_fail_without_their_words(response: httpx.Response) 
     assert "secret" not in str(failure.value)
 
 
-@pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": "7", "completion_tokens": 3}])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": "7", "completion_tokens": 3},
+        {"prompt_tokens": 7, "completion_tokens": 1 << 64},
+    ],
+)
 async def test_a_usage_that_cannot_be_read_is_none(usage: Any) -> None:
     assert (await complete(lambda _: answer(usage=usage))).usage == SummaryUsage()
 
