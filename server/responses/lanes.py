@@ -61,9 +61,13 @@ class Waiting:
     refused: int = 0
 
     def turns(self) -> Iterator[tuple[bytes | APIError, Lane]]:
-        """The request and the refusals after it, in the order of their turns."""
+        """The request and the refusals after it, in the order of their turns.
+
+        More may come meanwhile: only the end of the last one gives a place to the next request.
+        """
         yield self.message, self.lane
-        for _ in range(self.refused):
+        while self.refused:
+            self.refused -= 1
             yield _too_many(), None  # its lane is not known
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ class Answers:
         self.begun: list[tuple[str, Lane]] = []
         self._one_more = asyncio.Event()
         self._ends: dict[str, asyncio.Event] = {}
+        self.when_refused: Callable[[], None] | None = None
 
     async def _answer(self, message: bytes | APIError, lane: Lane) -> None:
         name = (message.code or "") if isinstance(message, APIError) else _input(message)
@@ -29,6 +30,9 @@ class Answers:
         self._one_more.set()
         if isinstance(message, bytes):
             await self._ends.setdefault(name, asyncio.Event()).wait()
+        elif self.when_refused is not None:
+            self.when_refused, refused = None, self.when_refused
+            refused()
 
     async def until_begun(self, count: int) -> None:
         async with asyncio.timeout(30):
@@ -173,6 +177,18 @@ async def test_more_requests_are_refused_after_the_last_that_waits() -> None:
         answers.take("later", stream_id="a")
         await settled()
     assert answers.begun[-3:] == [("rate_limit_exceeded", None)] * 2 + [("later", "a")]
+
+
+async def test_requests_that_come_between_refusals_are_refused_too() -> None:
+    async with serving() as answers:
+        for number in range(1, MAX_REQUESTS):
+            answers.take(f"{number}", stream_id="a")
+        answers.take("last", stream_id="b")
+        answers.take("refused")
+        await settled()
+        answers.when_refused = lambda: answers.take("refused too")
+        await answers.end("last")
+    assert answers.begun[-2:] == [("rate_limit_exceeded", None)] * 2
 
 
 async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> None:
