@@ -129,17 +129,20 @@ class Lanes:
                 )
 
     async def _serve_lane(self, lane: asyncio.Queue[Waiting]) -> None:
-        while True:
-            waiting = await lane.get()
-            for message, name in waiting.turns():
-                await self._places.acquire()
-                if self._ending:
-                    self._places.release()
-                    return
-                await self._answer(message, name)
-                self._places.release()  # but not after a failure, which ends the connection
-            self._lease.refund(waiting.size)
-            self._unanswered -= 1
+        while not self._ending:
+            await self._serve_turns(await lane.get())
+
+    async def _serve_turns(self, waiting: Waiting) -> None:
+        for message, name in waiting.turns():
+            await self._places.acquire()
+            if self._ending:
+                self._places.release()
+                return
+            await self._answer(message, name)
+            self._places.release()  # but not after a failure, which ends the connection
+        waiting.message = b""  # else it stays in memory as the newest one
+        self._lease.refund(waiting.size)
+        self._unanswered -= 1
 
     async def end(self) -> None:
         """Wait for the answers in progress, and let no other begin. Returns to its first caller.

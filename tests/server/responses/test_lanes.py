@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -189,6 +190,18 @@ async def test_requests_that_come_between_refusals_are_refused_too() -> None:
         answers.when_refused = lambda: answers.take("refused too")
         await answers.end("last")
     assert answers.begun[-2:] == [("rate_limit_exceeded", None)] * 2
+
+
+async def test_no_idle_lane_keeps_its_last_request() -> None:
+    texts = [json.dumps({"input": "x", "stream_id": f"{n}"}).encode() for n in range(MAX_LANES)]
+    references = [sys.getrefcount(text) for text in texts]
+    async with serving() as answers:
+        for number in range(MAX_LANES):
+            answers.lanes.take(texts[number])
+        await settled()
+        await answers.end("x")
+        assert len(answers.begun) == MAX_LANES
+        assert [sys.getrefcount(text) for text in texts] == references
 
 
 async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> None:
