@@ -141,24 +141,30 @@ class Connection:
 
     async def _turn(self, message: bytes | APIError, lane: Lane) -> None:
         began = time.perf_counter()
+        if isinstance(message, APIError):
+            await self._refuse(message, lane, began)
+            return
         previous_id = None
         try:
-            if isinstance(message, APIError):
-                raise message
             event = mapping(await json_body.read_json(message), "event")
             _refuse_steering(event)
             previous_id = event.get("previous_response_id")
             started = await self._create(event)
         except Exception as error:
             self._forget(lane, previous_id)
-            answer = _as_api_error(error)
-            self._context.traffic.observer.refused(answer.code)
-            await self._send(_as_sent(error_message(answer), lane))
-            _log(answer.status, began, "no response")
+            await self._refuse(error, lane, began)
             return
         response = fold(await self._send_events(started, lane))
         self._remember(lane, started, response, previous_id)
         _log(response["status"], began, response["id"])
+
+    async def _refuse(self, error: Exception, lane: Lane, began: float) -> None:
+        # Where the error was caught, a name for it would be a cycle through its traceback, which
+        # would keep the request in memory until the next collection.
+        answer = _as_api_error(error)
+        self._context.traffic.observer.refused(answer.code)
+        await self._send(_as_sent(error_message(answer), lane))
+        _log(answer.status, began, "no response")
 
     async def _send_events(self, started: StartedResponse, lane: Lane) -> Iterable[WireEvent]:
         """Send all events of a response. Returns the events that `fold` needs."""

@@ -18,8 +18,8 @@ from server.threads import LARGE
 class Answers:
     """Answers that begin when they are asked for, and end when `end` names them."""
 
-    def __init__(self) -> None:
-        self.lanes = Lanes(self._answer, Lease(Budget(1 << 30)))
+    def __init__(self, budget: int) -> None:
+        self.lanes = Lanes(self._answer, Lease(Budget(budget)))
         self.begun: list[tuple[str, Lane]] = []
         self._one_more = asyncio.Event()
         self._ends: dict[str, asyncio.Event] = {}
@@ -32,7 +32,7 @@ class Answers:
         if isinstance(message, bytes):
             await self._ends.setdefault(name, asyncio.Event()).wait()
         elif self.when_refused is not None:
-            self.when_refused, refused = None, self.when_refused
+            refused, self.when_refused = self.when_refused, None
             refused()
 
     async def until_begun(self, count: int) -> None:
@@ -65,8 +65,8 @@ async def settled() -> None:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Answers]:
-    answers = Answers()
+async def serving(budget: int = 1 << 30) -> AsyncIterator[Answers]:
+    answers = Answers(budget)
     task = asyncio.ensure_future(answers.lanes.serve())
     yield answers
     task.cancel()
@@ -202,6 +202,15 @@ async def test_no_idle_lane_keeps_its_last_request() -> None:
         await answers.end("x")
         assert len(answers.begun) == MAX_LANES
         assert [sys.getrefcount(text) for text in texts] == references
+
+
+async def test_a_request_that_the_budget_refused_is_not_kept_while_its_refusal_waits() -> None:
+    async with serving(budget=100) as answers:
+        answers.take("first")
+        text = b" " * 100
+        references = sys.getrefcount(text)
+        answers.lanes.take(text)
+        assert sys.getrefcount(text) == references
 
 
 async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> None:

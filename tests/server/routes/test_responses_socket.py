@@ -1,6 +1,7 @@
 """`/v1/responses` over a WebSocket, through the whole application."""
 
 import asyncio
+import gc
 import json
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -12,6 +13,7 @@ from starlette.types import Message
 
 from adapters.base import GenerationChunk, GenerationRequest
 from adapters.errors import EngineDied
+from server.errors import APIError
 from server.http.bodies import json_body
 from server.http.bodies.json_text import load
 from server.responses import websocket
@@ -469,6 +471,23 @@ async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(
     assert (error["status"], error["error"]["code"]) == (500, "server_error")
     assert "bug" not in error["error"]["message"]
     assert "a WebSocket request failed" in caplog.text
+
+
+async def test_a_refused_request_needs_no_garbage_collection(open_app: Any) -> None:
+    def errors() -> int:
+        return sum(isinstance(each, APIError) for each in gc.get_objects())
+
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        gc.collect()
+        gc.disable()
+        try:
+            before = errors()
+            await socket.error(input="hi", model="absent")
+            await socket.error(input="hi", stream_id="no name")
+            await socket.turn(input="hi")
+            assert errors() == before
+        finally:
+            gc.enable()
 
 
 async def test_each_turn_is_a_line_in_the_log(
