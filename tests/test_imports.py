@@ -27,6 +27,7 @@ SEAM = {
     "adapters.base",
     "adapters.container_memory",
     "adapters.errors",
+    "adapters.exchanges",
     "adapters.freed_memory",
     "adapters.mask_limits",
     "adapters.registry",

@@ -11,7 +11,7 @@ import orjson
 from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.bounds import bounded, check_length
 from adapters.errors import BackendError, EngineFault, Lost, Unreached, Unsupported
-from adapters.http.exchange import body_of, close, streamed
+from adapters.exchanges import Exchanges
 from adapters.http.options import Options, without_user
 from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
@@ -91,14 +91,8 @@ class HTTPEngine:
                 auth=(url.username, url.password) if url.userinfo else None,
                 headers={"accept-encoding": "identity", **key},
                 timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
-                # The gateway limits the requests. Idle connections stay open for the next turn.
-                limits=httpx.Limits(
-                    max_connections=None,
-                    max_keepalive_connections=64,
-                    keepalive_expiry=_IDLE_SECONDS,
-                ),
+                transport=Exchanges(_connections()),
                 trust_env=False,  # no proxies
-                verify=httpx.create_ssl_context(),  # with the authorities of SSL_CERT_FILE
             )
         except httpx.InvalidURL as error:
             raise EngineFault(f"{self.name} is no URL") from error
@@ -116,7 +110,7 @@ class HTTPEngine:
         try:
             async with (
                 asyncio.timeout(self._options.health_timeout_seconds),
-                streamed(client, client.build_request("GET", "/health")) as answer,
+                client.stream("GET", "/health") as answer,
             ):
                 status = answer.status_code
         except TimeoutError as error:
@@ -131,24 +125,24 @@ class HTTPEngine:
 
     async def _generate(self, request: GenerationRequest) -> AsyncGenerator[GenerationChunk, None]:
         client = self._running()
-        sent = client.build_request(
-            "POST",
-            self._wire.path,
-            content=self._body(request),
-            headers={
-                "content-type": "application/json",
-                "connection": "keep-alive" if self._wire.reusable else "close",
-                "x-request-id": request.request_id,
-            },
-        )
+        body = self._body(request)
         status: int | None = None
         try:
-            async with streamed(client, sent) as response:
+            async with client.stream(
+                "POST",
+                self._wire.path,
+                content=body,
+                headers={
+                    "content-type": "application/json",
+                    "connection": "keep-alive" if self._wire.reusable else "close",
+                    "x-request-id": request.request_id,
+                },
+            ) as response:
                 status = response.status_code
                 if status != httpx.codes.OK:
                     refused = self._wire.refused_statuses
                     raise await error_of_response(response, request, refused)
-                received = body_of(response)
+                received = response.aiter_raw()
                 check = ChunkCheck(request)
                 try:
                     async with aclosing(self._chunks(response, received, request)) as chunks:
@@ -181,9 +175,8 @@ class HTTPEngine:
             if failure is not None:
                 raise failure
             if is_done:
-                await _read_end(received)
+                await _end(response, received)
                 break
-        await close(response)
         yield reader.finish()
 
     def _read_all(
@@ -245,12 +238,24 @@ class HTTPEngine:
         return Unreached(reason) if isinstance(error, _UNREACHED) else EngineFault(reason)
 
 
-async def _read_end(received: AsyncIterator[bytes]) -> None:
-    """Read the end of a response if it comes soon, so that its connection can be used again."""
+async def _end(response: httpx.Response, received: AsyncIterator[bytes]) -> None:
+    """Read the end of a response, so that its connection can be used again; else close it."""
     with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
         async with asyncio.timeout(_END_SECONDS):
             async for _ in received:
                 pass
+    await response.aclose()
+
+
+def _connections() -> httpx.AsyncHTTPTransport:
+    return httpx.AsyncHTTPTransport(
+        # The gateway limits the requests. Idle connections stay open for the next turn.
+        limits=httpx.Limits(
+            max_connections=None, max_keepalive_connections=64, keepalive_expiry=_IDLE_SECONDS
+        ),
+        trust_env=False,
+        verify=httpx.create_ssl_context(),  # with the authorities of SSL_CERT_FILE
+    )
 
 
 def _merged(chunks: list[GenerationChunk]) -> GenerationChunk:

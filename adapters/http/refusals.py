@@ -18,7 +18,6 @@ from adapters.errors import (
     Overloaded,
     Rejected,
 )
-from adapters.http.exchange import body_of
 
 BAD_REQUEST = frozenset({int(httpx.codes.BAD_REQUEST)})
 """The usual `Wire.refused_statuses`. A 422 means that the server's version is incompatible."""
@@ -110,7 +109,7 @@ async def _beginning(response: httpx.Response) -> bytes:
     body = b""
     with suppress(TimeoutError, httpx.HTTPError, httpx.StreamError):
         async with asyncio.timeout(_ERROR_SECONDS):
-            async for part in body_of(response):
+            async for part in response.aiter_raw():
                 body += part
                 if len(body) > _ERROR_BYTES:
                     break

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 
+from adapters.exchanges import Exchanges
 from server.summaries.base import NoCapacity, SummaryFailed, SummaryUsage
 from server.summaries.model import Completion
 from server.summaries.prompt import SummaryPrompt
@@ -41,12 +42,13 @@ class RemoteModel:
     ) -> None:
         self._model = model
         self._calls = 0
+        limits = httpx.Limits(max_connections=MOST_CALLS)
+        connections = transport or httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
         self._client = httpx.AsyncClient(
             base_url=url,
             headers=_HEADERS if key is None else {**_HEADERS, "authorization": f"Bearer {key}"},
             timeout=_TIMEOUT,
-            limits=httpx.Limits(max_connections=MOST_CALLS),
-            transport=transport,
+            transport=Exchanges(connections),
             # A proxy would see the reasoning of all answers.
             trust_env=False,
         )

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from adapters.exchanges import Exchanges
 from server.http.bodies.json_text import load, validate
 from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.origins import Origins
@@ -44,11 +45,11 @@ def create_site(
     transport: for the connections to the API; None for the network.
     """
     timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+    # Unlimited: each stream has a connection.
+    connections = transport or httpx.AsyncHTTPTransport(limits=httpx.Limits(), trust_env=False)
     client = httpx.AsyncClient(
-        transport=transport,
+        transport=Exchanges(connections),
         timeout=timeout,
-        # Unlimited: each stream has a connection.
-        limits=httpx.Limits(),
         # Visitors share this client. A cookie of the API would be sent for all of them.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         # A proxy or a .netrc of the environment could send keys to other hosts.

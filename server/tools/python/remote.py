@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from adapters.exchanges import Exchanges
 from server.tools.python.sandbox import (
     CellEnd,
     CellEvent,
@@ -46,12 +47,13 @@ class RemoteSandbox:
     ) -> None:
         # Bytes: httpx refuses text beyond ASCII.
         headers = {} if key is None else {b"authorization": b"Bearer " + encode_key(key)}
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        connections = transport or httpx.AsyncHTTPTransport(limits=limits, trust_env=False)
         self._client = httpx.AsyncClient(
             base_url=url,
             headers=headers,
             timeout=_TIMEOUT,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            transport=transport,
+            transport=Exchanges(connections),
             # A proxy would see the code of all sessions.
             trust_env=False,
         )

@@ -1,11 +1,13 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import httpx
 import pytest
 
+from server.summaries import remote
 from server.summaries.base import NoCapacity, SummaryFailed, SummaryUsage
 from server.summaries.model import Completion
 from server.summaries.prompt import SummaryPrompt
@@ -123,3 +125,30 @@ async def test_more_calls_than_there_is_room_for_are_refused() -> None:
     assert await asyncio.gather(*calls) == [Completion("{}")] * MOST_CALLS
     assert await model.complete(PROMPT) == Completion("{}")
     await model.close()
+
+
+async def test_a_cancelled_call_leaves_its_connection_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = answer("text").content
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while await reader.readuntil(b"}"):
+                head = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n"
+                writer.write(head % len(content) + content)
+        writer.close()
+
+    monkeypatch.setattr(remote, "MOST_CALLS", 1)
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        model = RemoteModel(f"http://127.0.0.1:{port}/v1", "guard")
+        for steps in range(80):
+            call = asyncio.create_task(model.complete(PROMPT))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait({call})
+        async with asyncio.timeout(5):
+            assert (await model.complete(PROMPT)).text == "text"
+        await model.close()

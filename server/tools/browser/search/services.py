@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import httpx
 
+from adapters.exchanges import Exchanges
 from server.tools.browser.html import plain
 from server.tools.browser.page import one_line, without_controls
 from server.tools.browser.search.base import (
@@ -90,9 +91,12 @@ class HttpProvider(ABC):
     async def start(self) -> None:
         """Open the client."""
         self._client = httpx.AsyncClient(
-            verify=public_authorities(),
+            transport=Exchanges(
+                httpx.AsyncHTTPTransport(
+                    verify=public_authorities(), trust_env=False, proxy=self._proxy
+                )
+            ),
             trust_env=False,
-            proxy=self._proxy,
             timeout=SECONDS,
             headers={"Accept": "application/json", "Accept-Encoding": ACCEPTED},
         )

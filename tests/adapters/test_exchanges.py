@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from adapters.http.exchange import body_of, streamed
+from adapters.exchanges import Exchanges
 from tests.adapters.fake_engine import FakeEngine, running, sends
 
 # More steps of the event loop than a request takes.
@@ -23,25 +23,27 @@ async def engine() -> AsyncIterator[FakeEngine]:
 
 
 async def read(client: httpx.AsyncClient) -> bytes:
-    async with streamed(client, client.build_request("GET", "/parts")) as response:
-        return b"".join([part async for part in body_of(response)])
+    async with client.stream("GET", "/parts") as response:
+        return b"".join([part async for part in response.aiter_raw()])
 
 
-def connections(client: httpx.AsyncClient) -> list[Any]:
-    transport: Any = client._transport
-    return list(transport._pool.connections)
+def client_of(engine: FakeEngine, **limits: int) -> tuple[httpx.AsyncClient, Any]:
+    """A client of the engine, and its pool of connections."""
+    inner: Any = httpx.AsyncHTTPTransport(limits=httpx.Limits(**limits))
+    return httpx.AsyncClient(base_url=engine.url, transport=Exchanges(inner)), inner._pool
 
 
 async def test_a_body_is_read_and_its_connection_is_free_then(engine: FakeEngine) -> None:
-    async with httpx.AsyncClient(base_url=engine.url) as client:
+    client, pool = client_of(engine)
+    async with client:
         assert await read(client) == b"onetwo"
-        assert [connection.is_idle() for connection in connections(client)] == [True]
+        assert [connection.is_idle() for connection in pool.connections] == [True]
 
 
 @pytest.mark.parametrize("kept", [0, 10])
 async def test_no_cancellation_leaves_a_connection_in_use(engine: FakeEngine, kept: int) -> None:
-    limits = httpx.Limits(max_keepalive_connections=kept)
-    async with httpx.AsyncClient(base_url=engine.url, limits=limits) as client:
+    client, pool = client_of(engine, max_keepalive_connections=kept)
+    async with client:
         for steps in range(STEPS):
             reading = asyncio.create_task(read(client))
             for _ in range(steps):
@@ -49,4 +51,4 @@ async def test_no_cancellation_leaves_a_connection_in_use(engine: FakeEngine, ke
             was_cancelled = reading.cancel()
             (result,) = await asyncio.gather(reading, return_exceptions=True)
             assert was_cancelled is isinstance(result, asyncio.CancelledError)
-        assert all(each.is_idle() or each.is_closed() for each in connections(client))
+        assert all(each.is_idle() or each.is_closed() for each in pool.connections)
