@@ -27,7 +27,7 @@ SEAM = {
     "adapters.base",
     "adapters.container_memory",
     "adapters.errors",
-    "adapters.exchanges",
+    "adapters.cancel_safe",
     "adapters.freed_memory",
     "adapters.mask_limits",
     "adapters.registry",

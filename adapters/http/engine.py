@@ -10,8 +10,8 @@ import orjson
 
 from adapters.base import VOCAB_SIZE, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.bounds import bounded, check_length
+from adapters.cancel_safe import CancelSafeTransport
 from adapters.errors import BackendError, EngineFault, Lost, Unreached, Unsupported
-from adapters.exchanges import Exchanges
 from adapters.http.options import Options, without_user
 from adapters.http.refusals import error_of_response
 from adapters.http.sse import EventLines
@@ -91,7 +91,7 @@ class HTTPEngine:
                 auth=(url.username, url.password) if url.userinfo else None,
                 headers={"accept-encoding": "identity", **key},
                 timeout=httpx.Timeout(options.timeout_seconds, connect=options.connect_seconds),
-                transport=Exchanges(_connections()),
+                transport=CancelSafeTransport(_connections()),
                 trust_env=False,  # no proxies
             )
         except httpx.InvalidURL as error:

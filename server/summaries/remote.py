@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from adapters.exchanges import Exchanges
+from adapters.cancel_safe import CancelSafeTransport
 from server.summaries.base import NoCapacity, SummaryFailed, SummaryUsage
 from server.summaries.model import Completion
 from server.summaries.prompt import SummaryPrompt
@@ -48,7 +48,7 @@ class RemoteModel:
             base_url=url,
             headers=_HEADERS if key is None else {**_HEADERS, "authorization": f"Bearer {key}"},
             timeout=_TIMEOUT,
-            transport=Exchanges(connections),
+            transport=CancelSafeTransport(connections),
             # A proxy would see the reasoning of all answers.
             trust_env=False,
         )

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from adapters.exchanges import Exchanges
+from adapters.cancel_safe import CancelSafeTransport
 from server.http.bodies.json_text import load, validate
 from server.http.exception_handlers import EXCEPTION_HANDLERS
 from server.http.origins import Origins
@@ -48,7 +48,7 @@ def create_site(
     # Unlimited: each stream has a connection.
     connections = transport or httpx.AsyncHTTPTransport(limits=httpx.Limits(), trust_env=False)
     client = httpx.AsyncClient(
-        transport=Exchanges(connections),
+        transport=CancelSafeTransport(connections),
         timeout=timeout,
         # Visitors share this client. A cookie of the API would be sent for all of them.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),

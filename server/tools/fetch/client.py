@@ -16,7 +16,6 @@ from typing import TypeVar
 import httpx
 from cachetools import TTLCache
 
-from adapters.exchanges import Exchanges
 from server.schemas.limits import MAX_CONTENT_TYPE
 from server.threads import Size, run
 from server.tools.fetch import robots
@@ -111,12 +110,11 @@ class FetchClient:
         pool = httpx.Limits(max_connections=limits.connections, max_keepalive_connections=16)
         # Without a client, which would read redirects by itself, and fail for those to no valid URL
         # as for a broken connection.
-        connections = httpx.AsyncHTTPTransport(
+        self._transport = httpx.AsyncHTTPTransport(
             limits=pool, trust_env=False, proxy=proxy, verify=tls or public_authorities()
         )
         if proxy is None:
-            guard_transport(connections, Guard(policy, resolver))
-        self._transport = Exchanges(connections)
+            guard_transport(self._transport, Guard(policy, resolver))
         self._extensions = {"timeout": httpx.Timeout(limits.seconds).as_dict()}
         self._robots: TTLCache[str, Robots] = TTLCache(
             _ROBOTS_BYTES, _ROBOTS_SECONDS, getsizeof=lambda rules: rules.size + _ROBOTS_OVERHEAD

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
-from adapters.exchanges import Exchanges
+from adapters.cancel_safe import CancelSafeTransport
 from server.tools.python.sandbox import (
     CellEnd,
     CellEvent,
@@ -53,7 +53,7 @@ class RemoteSandbox:
             base_url=url,
             headers=headers,
             timeout=_TIMEOUT,
-            transport=Exchanges(connections),
+            transport=CancelSafeTransport(connections),
             # A proxy would see the code of all sessions.
             trust_env=False,
         )

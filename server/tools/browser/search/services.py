@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import httpx
 
-from adapters.exchanges import Exchanges
+from adapters.cancel_safe import CancelSafeTransport
 from server.tools.browser.html import plain
 from server.tools.browser.page import one_line, without_controls
 from server.tools.browser.search.base import (
@@ -91,7 +91,7 @@ class HttpProvider(ABC):
     async def start(self) -> None:
         """Open the client."""
         self._client = httpx.AsyncClient(
-            transport=Exchanges(
+            transport=CancelSafeTransport(
                 httpx.AsyncHTTPTransport(
                     verify=public_authorities(), trust_env=False, proxy=self._proxy
                 )

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from adapters.exchanges import Exchanges
+from adapters.cancel_safe import CancelSafeTransport
 from tests.adapters.fake_engine import FakeEngine, running, sends
 
 # More steps of the event loop than a request takes.
@@ -30,7 +30,7 @@ async def read(client: httpx.AsyncClient) -> bytes:
 def client_of(engine: FakeEngine, **limits: int) -> tuple[httpx.AsyncClient, Any]:
     """A client of the engine, and its pool of connections."""
     inner: Any = httpx.AsyncHTTPTransport(limits=httpx.Limits(**limits))
-    return httpx.AsyncClient(base_url=engine.url, transport=Exchanges(inner)), inner._pool
+    return httpx.AsyncClient(base_url=engine.url, transport=CancelSafeTransport(inner)), inner._pool
 
 
 async def test_a_body_is_read_and_its_connection_is_free_then(engine: FakeEngine) -> None:

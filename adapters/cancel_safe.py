@@ -1,4 +1,4 @@
-"""Sends requests so that no cancellation leaves a connection open.
+"""An httpx transport that leaves no connection open where a request is cancelled.
 
 httpcore shields the ends of its exchanges from anyio's cancel scopes, but not from `Task.cancel`: a
 connection whose task is cancelled while it opens or closes stays in the pool for good. Both happen
@@ -12,8 +12,8 @@ import anyio
 import httpx
 
 
-class Exchanges(httpx.AsyncBaseTransport):
-    """Sends what a client sends by another transport, `inner`."""
+class CancelSafeTransport(httpx.AsyncBaseTransport):
+    """Sends the requests of a client by another transport, `inner`."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner
