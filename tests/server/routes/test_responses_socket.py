@@ -475,7 +475,8 @@ async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(
 
 async def test_a_refused_request_needs_no_garbage_collection(open_app: Any) -> None:
     def errors() -> int:
-        return sum(isinstance(each, APIError) for each in gc.get_objects())
+        # By its type: some objects of torch warn where they are asked for their class.
+        return sum(issubclass(type(each), APIError) for each in gc.get_objects())
 
     async with open_app(ANSWER) as app, connect(app) as socket:
         gc.collect()
@@ -485,7 +486,7 @@ async def test_a_refused_request_needs_no_garbage_collection(open_app: Any) -> N
             await socket.error(input="hi", model="absent")
             await socket.error(input="hi", stream_id="no name")
             await socket.turn(input="hi")
-            assert errors() == before
+            assert errors() <= before
         finally:
             gc.enable()
 
