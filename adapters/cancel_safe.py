@@ -28,7 +28,7 @@ class CancelSafeTransport(httpx.AsyncBaseTransport):
         try:
             await _in_scope(send)
         except asyncio.CancelledError:
-            # It may have come at the same moment.
+            # The response may have come at the same moment.
             for response in responses:
                 await _in_scope(response.aclose)
             raise
@@ -75,6 +75,7 @@ async def _in_scope(step: Callable[[], Awaitable[None]]) -> None:
             cancelled = error
             scope.cancel()
     if cancelled is not None:
-        task.cancelled() or task.exception()  # else it counts as never looked at
+        # Looked at, so that asyncio does not log an error that nobody retrieves.
+        task.cancelled() or task.exception()
         raise cancelled
     task.result()

@@ -41,9 +41,9 @@ class _Server(uvicorn.Server):
             self._announce(url(listener))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop, and let the application end, also after a second Ctrl-C.
+        """Stop, and wait for the end of the application, also after a second Ctrl-C.
 
-        uvicorn does not wait for it then. It would be cancelled, and log that with a traceback.
+        uvicorn does not wait then: the application would be cancelled, and log a traceback.
         """
         await super().shutdown(sockets)
         await self.lifespan.shutdown()

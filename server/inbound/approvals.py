@@ -44,7 +44,7 @@ def given_responses(
     """The request's responses, in its order. Call it off the event loop for many items.
 
     earlier: the items of earlier turns. received: the request's own. Raises InvalidRequest for a
-    response that does not decide: a decision is final, and what is no approval would be a refusal.
+    response that says neither yes nor no: it would count as a refusal, and a decision is final.
     """
     items = (*earlier, *received)
     first = len(earlier)

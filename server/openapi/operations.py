@@ -425,7 +425,7 @@ OPERATIONS = (*RESPONSES, *CONVERSATIONS, *CHAT, *FILES, *CONTAINERS, *RAW_PROMP
 SOCKETS = (
     Socket(
         "/v1/responses",
-        "Opens a WebSocket that makes responses one after another.",
+        "Opens a WebSocket that makes responses.",
         "Each message of the client is a `response.create`. The server answers with the events of "
         "a stream, one to a message. Requests with different `stream_id`s are answered at the same "
         "time; their events have the `stream_id`. With `store: false` the connection remembers the "

@@ -61,7 +61,8 @@ class ResponseJournal:
         is stored. show: called with the events that clients may see, all of them in order. Events
         written after a failure are shown but not stored. Those that waited for the store come
         before them: they begin what the later ones end. Their numbers continue those shown.
-        A terminal event is not shown unless it is stored or says that the response failed.
+        A terminal event that is not stored is shown only if it says that the response failed or was
+        cancelled.
         """
         state = self._state
         if isinstance(state, _Failed):
@@ -272,6 +273,6 @@ class _Recording:
 
 
 def _must_be_stored(event: WireEvent) -> bool:
-    """Whether it says that the response has ended well: without the store it has not."""
+    """Whether it says that the response has ended well, which holds only once it is stored."""
     is_last = event["type"] in TERMINAL_EVENTS
     return is_last and event["response"]["status"] not in ("failed", "cancelled")

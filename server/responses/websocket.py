@@ -26,11 +26,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from server import threads
 from server.context import Context
-from server.errors import (
-    APIError,
-    InvalidRequest,
-    ServerFailed,
-)
+from server.errors import APIError, InvalidRequest, ServerFailed
 from server.generation.runs import WireEvent
 from server.http.answers.backlog import open_backlog
 from server.http.bodies import json_body
@@ -159,8 +155,8 @@ class Connection:
         _log(response["status"], began, response["id"])
 
     async def _refuse(self, error: Exception, lane: Lane, began: float) -> None:
-        # Where the error was caught, a name for it would be a cycle through its traceback, which
-        # would keep the request in memory until the next collection.
+        # Not in the frame that caught the error: the traceback has that frame, so a variable there
+        # would be a cycle, and keep the request in memory until the next collection.
         answer = _as_api_error(error)
         self._context.traffic.observer.refused(answer.code)
         await self._send(_as_sent(error_message(answer), lane))

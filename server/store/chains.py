@@ -118,8 +118,8 @@ def is_prunable() -> tuple[Any, ...]:
     """The conditions on a row of `responses` under which it can be removed."""
     later = responses.alias()
     return (
-        # In the words of the index of deleted rows, without which SQLite reads the whole table: it
-        # does not know that `deleted = 1`, as a boolean is written there, means the same.
+        # Spelled as in the index of deleted rows. SQLite does not know that `deleted = 1`, which
+        # SQLAlchemy writes for a boolean, means the same, and would read the whole table.
         text("responses.deleted"),
         ~exists().where(later.c.previous_id == responses.c.id).correlate(responses),
         ~exists().where(runs.c.response_id == responses.c.id).correlate(responses),

@@ -82,11 +82,11 @@ async def read_first_items(
     columns = parent.table.c
     (reference,) = parent.foreign_keys
     own = reference.column
-    # For each id, so that the other items of each, thousands perhaps, are not read.
+    # One look-up for each id, which does not read its other items, thousands perhaps.
     first = select(func.min(columns.place)).where(parent == own, *conditions)
     places = select(first.correlate(own.table).scalar_subquery()).where(own.in_(ids))
     statement = select(parent, columns.item).where(
-        columns.place.in_(places.correlate(None)), func.length(columns.item) <= MAX_FIRST_ITEM
+        columns.place.in_(places), func.length(columns.item) <= MAX_FIRST_ITEM
     )
     return {row[0]: row.item for row in await connection.execute(statement)}
 

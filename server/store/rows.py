@@ -54,8 +54,7 @@ def in_owned(
     conditions: those that the row of `parent` meets. With a join, SQLite, which has no statistics,
     would look for more than a few ids among all that the owner has stored.
     """
-    own = exists().where(parent.c.id == column, parent.c.owner == owner, *conditions)
-    return own.correlate(column.table)
+    return exists().where(parent.c.id == column, parent.c.owner == owner, *conditions)
 
 
 def key(name: str) -> str:

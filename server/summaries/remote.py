@@ -18,7 +18,7 @@ MOST_CALLS = 32
 MOST_BYTES = 256 * 1024
 """Bytes of an answer."""
 _MOST_TOKENS = 1 << 32
-"""A larger usage is none: the sum of many such numbers would be no number of JSON."""
+"""A usage with more counts as none: orjson writes no sum that needs more than 64 bits."""
 # Without compression, the bytes that come are the bytes that are read.
 _HEADERS = {"accept-encoding": "identity"}
 _TIMEOUT = httpx.Timeout(30, connect=5)

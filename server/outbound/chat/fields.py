@@ -16,7 +16,7 @@ from server.outbound.usage import usage_object
 NO_FIELDS: Mapping[str, Any] = {}
 
 FINGERPRINT = f"fp_{version('gpt-oss-server')}"
-"""What the answers were made by. OpenAI's schema allows no null, and some clients refuse it."""
+"""What made the answers. OpenAI's schema has no null here, and some clients refuse one."""
 
 
 def chunk_fields(

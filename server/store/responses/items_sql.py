@@ -55,6 +55,6 @@ async def _read(
 ) -> list[Any]:
     found: list[Any] = []
     for batch in rows.in_batches(keys):
-        wanted = places.where(table.c.item_id.in_(batch)).correlate(None)
+        wanted = places.where(table.c.item_id.in_(batch))
         found += await rows.read(connection, select(table).where(table.c.place.in_(wanted)))
     return found

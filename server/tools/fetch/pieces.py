@@ -1,8 +1,7 @@
 """Bodies that arrive in small pieces.
 
-A server may send each byte as a chunk of its own. Each piece takes its time, whatever its size, and
-the HTTP libraries give those that one read of the connection brought, up to ten thousand, without
-letting others run.
+A server may send each byte as a chunk of its own. Each piece costs time, whatever its size. One
+read of a connection brings up to ten thousand, between which the HTTP libraries let nobody run.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ BYTES_PER_PIECE = 64
 """A body may have one piece for each so many bytes of its limit."""
 
 _AT_ONCE = 128
-"""Pieces that take up to five milliseconds."""
+"""Others may run after so many pieces, which take up to five milliseconds."""
 
 
 async def interruptible(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -161,7 +161,7 @@ class Connection:
         """The result of a tool; `notify` as for `send`. Raises Failure.
 
         In place of a result, a server may answer with a state, and goes on once it gets the same
-        call with it. Input it may ask for only where the client offers to give some:
+        call with it. It may ask for input only where the client offers to give some:
         https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
         """
         parameters = types.CallToolRequestParams(name=name, arguments=arguments)

@@ -168,9 +168,9 @@ def _listed(server: Server, tools: list[types.Tool]) -> Iterator[ListedTool]:
 
 
 def _is_usable(tool: types.Tool) -> bool:
-    """Whether a tool has a name that can stand in a header, and can be called.
+    """Whether a tool can be declared, by a name that can stand in a header, and called.
 
-    One that runs only as a task cannot: its server refuses the calls of clients that have no tasks.
+    One that runs only as a task cannot be called: its server refuses clients that have no tasks.
     """
     if len(tool.name) > _MAX_NAME or not (tool.name.isascii() and is_name(tool.name)):
         return False

@@ -81,7 +81,7 @@ async def test_an_absent_field_that_is_required_is_said_to_be_missing(
         ("/v1/conversations/conv_1/items", {}, "items"),
     ],
 )
-async def test_so_is_one_of_the_request(
+async def test_an_absent_field_of_the_request_itself_is_said_to_be_missing(
     open_app: Any, path: str, body: dict[str, Any], param: str
 ) -> None:
     async with open_app(SCRIPT_LINE) as app:
