@@ -1,6 +1,7 @@
 """Requests whose tasks are cancelled, over real connections."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -52,3 +53,25 @@ async def test_no_cancellation_leaves_a_connection_in_use(engine: FakeEngine, ke
             (result,) = await asyncio.gather(reading, return_exceptions=True)
             assert was_cancelled is isinstance(result, asyncio.CancelledError)
         assert all(each.is_idle() or each.is_closed() for each in pool.connections)
+
+
+async def test_an_error_after_a_cancellation_is_not_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            try:
+                return await asyncio.Future[httpx.Response]()
+            finally:
+                raise httpx.ReadError("broken")
+
+    request = httpx.Request("GET", "http://engine")
+    sending = asyncio.create_task(CancelSafeTransport(Failing()).handle_async_request(request))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    sending.cancel()
+    await asyncio.wait({sending})
+    assert sending.cancelled()
+    del sending
+    gc.collect()
+    assert caplog.records == []

@@ -229,3 +229,15 @@ async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> Non
             end.cancel()
         await asyncio.wait(ends)
     assert answers.begun == [("a1", "a"), ("b1", "b")]
+
+
+async def test_after_an_end_no_request_is_answered_that_waited_for_a_place() -> None:
+    async with serving() as answers:
+        for number in range(MAX_ANSWERS + 1):
+            answers.take(f"{number}", stream_id=f"{number}")
+        await settled()
+        ending = asyncio.ensure_future(answers.lanes.end())
+        await settled()
+        await answers.end(*map(str, range(MAX_ANSWERS)))
+        assert len(answers.begun) == MAX_ANSWERS
+        assert ending.done()

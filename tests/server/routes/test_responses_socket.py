@@ -20,6 +20,7 @@ from server.responses import websocket
 from server.responses.lanes import MAX_REQUESTS
 from server.responses.websocket import Connection
 from server.routes import responses_socket
+from server.schemas import base
 from server.store.errors import StoreUnavailable
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
@@ -171,6 +172,7 @@ async def test_the_name_of_a_lane_is_no_unknown_field(
     open_app: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "server.schemas.base")
+    base._note.cache_clear()  # each name is logged once
     async with open_app(ANSWER) as app, connect(app) as socket:
         await socket.turn(input="hi", stream_id="main")
     assert "unknown field" not in caplog.text
@@ -440,6 +442,12 @@ async def test_steering_is_refused_with_the_input(open_app: Any) -> None:
     assert again["status"] == "completed"
 
 
+async def test_a_refusal_has_the_status_that_it_has_over_http(open_app: Any) -> None:
+    async with open_app(ANSWER) as app, connect(app) as socket:
+        error = await socket.error(input="hi", model="absent")
+    assert (error["status"], error["error"]["code"]) == (404, "model_not_found")
+
+
 async def test_the_refusal_of_a_background_response_leads_to_http(open_app: Any) -> None:
     async with open_app(ANSWER) as app, connect(app) as socket:
         error = (await socket.error(input="hi", background=True))["error"]
@@ -475,7 +483,7 @@ async def test_an_unexpected_exception_is_an_error_and_the_connection_continues(
 
 async def test_a_refused_request_needs_no_garbage_collection(open_app: Any) -> None:
     def errors() -> int:
-        # By its type: some objects of torch warn where they are asked for their class.
+        # By type: for `isinstance`, an object of torch warns, and dead proxies raise.
         return sum(issubclass(type(each), APIError) for each in gc.get_objects())
 
     async with open_app(ANSWER) as app, connect(app) as socket:

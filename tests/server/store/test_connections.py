@@ -12,6 +12,7 @@ from sqlalchemy import update
 
 from server import threads
 from server.store.conversations.base import Conversation
+from server.store.errors import StoreUnavailable
 from server.store.lists import ListQuery
 from server.store.responses.sql import SqlStore
 from server.store.tables import chat_completions
@@ -141,3 +142,13 @@ async def test_a_file_is_written_in_the_order_in_which_its_writers_came(
         await asyncio.sleep(0)
     await asyncio.gather(*waiting)
     assert written == sorted(written)
+
+
+async def test_a_write_that_gets_no_turn_in_time_finds_the_store_unavailable(
+    on_sqlite: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.store.database.BUSY_SECONDS", 0)
+    async with on_sqlite.database.writing():
+        with pytest.raises(StoreUnavailable):
+            await on_sqlite.approvals.claim("a", "0")
+    assert await on_sqlite.approvals.claim("a", "0")
