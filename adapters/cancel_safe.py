@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import anyio
 import httpx
 
+from adapters.completion import completed
+
 
 class CancelSafeTransport(httpx.AsyncBaseTransport):
     """Sends the requests of a client by another transport, `inner`."""
@@ -66,16 +68,4 @@ async def _in_scope(step: Callable[[], Awaitable[None]]) -> None:
         with scope:
             await step()
 
-    task = asyncio.create_task(scoped())
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-            scope.cancel()
-    if cancelled is not None:
-        # Looked at, so that asyncio does not log an error that nobody retrieves.
-        task.cancelled() or task.exception()
-        raise cancelled
-    task.result()
+    await completed(scoped(), scope.cancel)

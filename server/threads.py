@@ -14,7 +14,7 @@ import contextvars
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from enum import IntEnum
@@ -192,27 +192,6 @@ async def run(work: Callable[[], T], size: Size) -> T:
     if size is Size.SMALL:
         return work()
     return await _computing[size].run(partial(_with_short_interval, work))
-
-
-async def completed(work: Awaitable[T]) -> T:
-    """The result of `work`, whose end is waited for even if the caller is cancelled meanwhile.
-
-    Cancellations, however many, are raised as one when the work has ended, in place of its result
-    or error. A thread cannot be ended: what it uses may be freed after this alone. The work must
-    end by itself.
-    """
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is None:
-        return task.result()
-    if not task.cancelled():
-        task.exception()  # else asyncio reports an error that nobody asked for
-    raise cancelled
 
 
 async def read(file: BinaryIO, most: int = sys.maxsize) -> AsyncIterator[bytes]:

@@ -25,9 +25,10 @@ FORBIDDEN = {
 SEAM = {
     "adapters",
     "adapters.base",
+    "adapters.cancel_safe",
+    "adapters.completion",
     "adapters.container_memory",
     "adapters.errors",
-    "adapters.cancel_safe",
     "adapters.freed_memory",
     "adapters.mask_limits",
     "adapters.registry",

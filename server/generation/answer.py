@@ -4,13 +4,13 @@ import asyncio
 import logging
 from typing import NoReturn
 
+from adapters.completion import completed
 from server.errors import APIError, ServerFailed, Unavailable
 from server.generation.answer_spec import AnswerSpec
 from server.generation.hosted_calls import HostedCalls
 from server.generation.loop import Loop
 from server.generation.metering import Meter
 from server.generation.runs import Emit, Runs
-from server.threads import completed
 
 logger = logging.getLogger(__name__)
 

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TypeVar
 
 from adapters.base import Backend
+from adapters.completion import completed
 from adapters.errors import BackendFailed
 from harmony.events import Repair
 from harmony.messages import Channel
@@ -30,7 +31,6 @@ from server.generation.turn import SharedPrompt, Turn, prepare, prepare_raw
 from server.generation.turn_events import TurnFinished, Usage
 from server.summaries.base import Summariser
 from server.summaries.writer import SummaryWriter
-from server.threads import completed
 from server.tools.closing import close_sessions
 
 logger = logging.getLogger(__name__)

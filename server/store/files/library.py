@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import BinaryIO
 from weakref import WeakValueDictionary
 
+from adapters.completion import completed
 from server.errors import BodyTooLarge, NotFound, Unavailable
 from server.ids import new_id
 from server.store.files.base import FileStore, StoredFile
 from server.store.files.folder import FileFolder, StagedFile
 from server.store.lists import ListQuery, Page
-from server.threads import completed
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from server.threads import completed
+from adapters.completion import completed
 from server.tools.python.confinement.command import DATA, Layers, Process, guarded
 from server.tools.python.frames import (
     Budget,

@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from server.threads import completed
+from adapters.completion import completed
 from server.tools.python import session_files, session_transfers
 from server.tools.python.confinement.command import (
     TEMPORARY,

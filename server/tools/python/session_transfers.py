@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from server.threads import completed
+from adapters.completion import completed
 from server.tools.python import session_files
 from server.tools.python.sandbox import FileTooLarge, SandboxFile, unavailable_on_oserror
 from server.tools.python.session import Session

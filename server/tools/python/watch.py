@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import closing, suppress
 
-from server.threads import completed
+from adapters.completion import completed
 from server.tools.python import session_files
 from server.tools.python.live import LiveProcess
 from server.tools.python.process_limits import GUARD_PROCESSES

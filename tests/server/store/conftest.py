@@ -76,6 +76,14 @@ async def on_postgres(postgres: Postgres) -> AsyncIterator[Database]:
     await made.close()
 
 
+@pytest.fixture
+async def on_sqlite(tmp_path: Path) -> AsyncIterator[SqlStore]:
+    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
+    await store.start()
+    yield store
+    await store.stop()
+
+
 @pytest.fixture(params=["memory", *KINDS])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     made: Store

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -109,14 +108,6 @@ async def test_a_heartbeat_needs_no_connection_of_others(database: Database) -> 
         for _ in range(CONNECTIONS):
             await used.enter_async_context(store.database.reading())
         assert await store.heartbeat(()) == frozenset()
-
-
-@pytest.fixture
-async def on_sqlite(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    store = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await store.start()
-    yield store
-    await store.stop()
 
 
 async def test_others_read_a_file_while_many_wait_to_write(on_sqlite: SqlStore) -> None:

@@ -1,7 +1,6 @@
 """How SQLite finds rows: without reading those that are not asked for."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,14 +10,6 @@ from server.store.lists import ListQuery
 from server.store.responses.sql import SqlStore
 
 IDS = [f"id_{number}" for number in range(200)]
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
-    made = SqlStore(f"sqlite:///{tmp_path}/store.db")
-    await made.start()
-    yield made
-    await made.stop()
 
 
 async def plan_of(store: SqlStore, work: Awaitable[Any]) -> list[str]:
@@ -52,21 +43,21 @@ async def plan_of(store: SqlStore, work: Awaitable[Any]) -> list[str]:
     ids=["items", "turns", "messages up to calls"],
 )
 async def test_what_a_request_names_is_not_sought_among_all_that_its_owner_has(
-    store: SqlStore, look_up: Callable[[SqlStore], Awaitable[Any]]
+    on_sqlite: SqlStore, look_up: Callable[[SqlStore], Awaitable[Any]]
 ) -> None:
-    plan = await plan_of(store, look_up(store))
+    plan = await plan_of(on_sqlite, look_up(on_sqlite))
     assert any(step.startswith("SEARCH") for step in plan)
     assert not [step for step in plan if "(owner=" in step]
 
 
 async def test_a_list_of_conversations_reads_the_first_item_of_each_alone(
-    store: SqlStore,
+    on_sqlite: SqlStore,
 ) -> None:
-    plan = await plan_of(store, store.conversations.list("a", ListQuery(20, "desc")))
+    plan = await plan_of(on_sqlite, on_sqlite.conversations.list("a", ListQuery(20, "desc")))
     assert any(step.startswith("CORRELATED SCALAR SUBQUERY") for step in plan)
 
 
-async def test_a_sweep_finds_deleted_responses_without_the_others(store: SqlStore) -> None:
-    plan = await plan_of(store, store.sweep(3600))
+async def test_a_sweep_finds_deleted_responses_without_the_others(on_sqlite: SqlStore) -> None:
+    plan = await plan_of(on_sqlite, on_sqlite.sweep(3600))
     assert "SCAN responses USING INDEX ix_responses_deleted" in plan
     assert "SCAN responses" not in plan
