@@ -53,7 +53,10 @@ def _message(request: Request, error: HTTPException, allowed: list[str]) -> str:
 
 
 def _hint(request: Request, path: str) -> str:
-    """What is added for a client whose base URL lacks the version; nothing for any other."""
+    """The end of the message if the same path below `/v1` is an endpoint, else nothing.
+
+    The base URL of such a client lacks the version.
+    """
     meant = f"{_VERSION}{path}"
     known = any(route.path.startswith(_VERSION) for route in _routes(request, meant))
     return f". Did you mean {meant}?" if known else ""

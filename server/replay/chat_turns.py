@@ -46,7 +46,7 @@ def restore_turn(
 
 
 def _dropped_reasoning(sampled: Sequence[Message]) -> Iterator[Message]:
-    """The messages that a client does not send back which drops the reasoning."""
+    """The reasoning and the hosted calls of a turn: some clients send neither back."""
     # By identity: to compare each of thousands of calls with all others takes seconds.
     calls = set(map(id, client_calls(sampled)))
     for message in sampled:
