@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-from harmony.schemas.keywords import is_number
+from harmony.schemas.keywords import is_number, named_types
 
 _DIGITS = 15
 """Significant digits that every double keeps."""
@@ -22,8 +22,7 @@ _SIDES = (
 
 def correct_bounds(place: dict[str, Any]) -> None:
     """Rewrite the bounds of a schema of numbers. Other schemas stay as they are."""
-    named = place.get("type")
-    if "number" not in (named if isinstance(named, list) else [named]):
+    if "number" not in named_types(place):
         return
     for sign, inclusive, exclusive, others in _SIDES:
         _move_integer(place, sign, inclusive, exclusive, others)

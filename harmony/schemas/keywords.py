@@ -74,6 +74,12 @@ def unenforceable(schema: Mapping[str, Any]) -> set[str]:
     return words
 
 
+def named_types(schema: Mapping[str, Any]) -> list[Any]:
+    """What `type` names, which may be one type or a list; nothing without it."""
+    named = schema.get("type", [])
+    return named if isinstance(named, list) else [named]
+
+
 def nested(value: Any) -> Iterator[Any]:
     """A JSON value, and all values in it, however deep."""
     waiting = [value]
@@ -100,6 +106,5 @@ def _is_huge(number: int | float) -> bool:
 
 
 def _has_only_integers(schema: Mapping[str, Any]) -> bool:
-    named = schema.get("type")
-    types = named if isinstance(named, list) else [named]
+    types = named_types(schema)
     return "integer" in types and "number" not in types

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harmony.schemas.keywords import named_types
+
 Path = tuple[str | int, ...]
 
 MAX_DEPTH = 10
@@ -40,9 +42,7 @@ def for_object(schema: Mapping[str, Any]) -> dict[str, Any] | None:
     written = {word: value for word, value in schema.items() if word != "nullable"}
     if "type" not in schema:
         return written
-    named = schema["type"]
-    types = named if isinstance(named, list) else [named]
-    return written | {"type": "object"} if "object" in types else None
+    return written | {"type": "object"} if "object" in named_types(schema) else None
 
 
 def path_text(path: Path) -> str:

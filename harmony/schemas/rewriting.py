@@ -5,7 +5,7 @@ from typing import Any
 
 from harmony import pointers
 from harmony.schemas.bounds import correct_bounds
-from harmony.schemas.keywords import unenforceable, without_effect
+from harmony.schemas.keywords import named_types, unenforceable, without_effect
 from harmony.schemas.places import INNER_WORDS, SCHEMA_MAPS
 
 _TYPES: tuple[tuple[Any, str], ...] = (
@@ -92,8 +92,7 @@ def _allow_null(place: dict[str, Any]) -> None:
     if "const" in place:
         place["enum"] = [place.pop("const")]
     if "type" in place:
-        named = place["type"]
-        place["type"] = [*(named if isinstance(named, list) else [named]), "null"]
+        place["type"] = [*named_types(place), "null"]
     if isinstance(place.get("enum"), list):
         place["enum"] = [*place["enum"], None]
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from harmony import pointers
-from harmony.schemas.keywords import FORMATS, inexact, without_effect
+from harmony.schemas.keywords import FORMATS, inexact, named_types, without_effect
 from harmony.schemas.places import TYPES, Place, UnsupportedSchema, of_kind, places
 
 MAX_PROPERTIES = 5_000
@@ -107,8 +107,7 @@ def _implies_object(schema: Mapping[str, Any]) -> bool:
 
 
 def _types(place: Place) -> list[str]:
-    named = place.schema.get("type", [])
-    types = named if isinstance(named, list) else [named]
+    types = named_types(place.schema)
     for one in types:
         if not isinstance(one, str) or one not in TYPES:
             raise UnsupportedSchema((*place.path, "type"), f"{one!r} is not a type")
