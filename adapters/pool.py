@@ -39,6 +39,7 @@ from typing import Any, Protocol, TypeVar
 
 from adapters.base import FEATURES, Backend, BackendInfo, GenerationChunk, GenerationRequest
 from adapters.circuit import FAILURES_TO_OPEN, Circuit, Clock
+from adapters.completion import completed
 from adapters.errors import (
     BackendError,
     BackendFailed,
@@ -380,16 +381,11 @@ async def _cancel(waiting: asyncio.Future[Any]) -> None:
 
     A cancellation of the caller is raised then.
     """
-    cancelled: asyncio.CancelledError | None = None
-    waiting.cancel()
-    while not waiting.done():
-        try:
-            await asyncio.wait({waiting})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    waiting.cancelled() or waiting.exception()  # else it counts as never looked at
-    if cancelled is not None:
-        raise cancelled
+    try:
+        if waiting.cancel():
+            await completed(asyncio.wait({waiting}))
+    finally:
+        waiting.cancelled() or waiting.exception()  # else it counts as never looked at
 
 
 def _is_fault(error: BackendError) -> bool:
