@@ -29,7 +29,16 @@ from adapters.torch_build import find_devices
 from benchmarks.gpu_check.checks import attention_names, demo_checks
 from benchmarks.gpu_check.engine import ON_CPU, ON_CUDA, Target
 from benchmarks.gpu_check.model_checks import model_checks
-from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page, short
+from benchmarks.gpu_check.results import (
+    NO_MODEL,
+    Check,
+    Measured,
+    Result,
+    Skipped,
+    judge,
+    page,
+    short,
+)
 from benchmarks.gpu_check.servers import server_checks
 from demo import checkpoint
 from server.commands.doctor.examine import examine
@@ -68,8 +77,8 @@ def _named(device: str) -> list[Check]:
     return model_checks(Target(device, ""), ON_CUDA, packed=True)
 
 
-async def _no_model() -> tuple[dict[str, Any], bool]:
-    raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
+async def _no_model() -> Measured:
+    raise Skipped(NO_MODEL)
 
 
 async def run(

@@ -31,7 +31,7 @@ from benchmarks.gpu_check.engine import (
     difference,
     request,
 )
-from benchmarks.gpu_check.results import Check, Skipped
+from benchmarks.gpu_check.results import Check, Measured, Skipped
 from benchmarks.library.figures import ROOT
 
 TOLERANCE = 0.25
@@ -52,8 +52,6 @@ HOPPER = (9, 0)
 WITH_GRAPHS = "decode_graphs=true dtype=bfloat16"
 """Options of the contract suite. Graphs need a flash attention, which needs half precision."""
 _CONTRACT = "tests/adapters/test_contract.py"
-
-Measured = tuple[dict[str, Any], bool]
 
 
 def demo_checks(demo: Target, names: tuple[str, ...], sizes: Sizes) -> list[Check]:

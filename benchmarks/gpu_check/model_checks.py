@@ -10,9 +10,8 @@ import torch
 from adapters.download import download
 from adapters.local.model import loading
 from adapters.local.options import parse_options
-from benchmarks.gpu_check.checks import Measured
 from benchmarks.gpu_check.engine import Loaded, Sizes, Target, ask, ask_all, decoding, request
-from benchmarks.gpu_check.results import Check, Skipped
+from benchmarks.gpu_check.results import Check, Measured, Skipped
 
 PACKED_20B = 16e9
 WHOLE_CONTEXT = 131_072

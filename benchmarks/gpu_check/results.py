@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Status = Literal["ok", "failed", "skipped"]
+Measured = tuple[dict[str, Any], bool]
+"""Figures, and whether the bound holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Result:
 
 
 BROKEN = "the bound does not hold"
+NO_MODEL = "no model was named: MODEL=openai/gpt-oss-20b make test-gpu"
 
 
 class Skipped(Exception):
@@ -35,11 +38,11 @@ class Skipped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """bound: in words. run: measures; returns figures and whether the bound holds."""
+    """bound: in words. run: measures."""
 
     name: str
     bound: str
-    run: Callable[[], Awaitable[tuple[dict[str, Any], bool]]]
+    run: Callable[[], Awaitable[Measured]]
 
 
 async def judge(check: Check, clock: Callable[[], float]) -> Result:

@@ -9,8 +9,7 @@ import time
 import urllib.error
 import urllib.request
 
-from benchmarks.gpu_check.checks import Measured
-from benchmarks.gpu_check.results import Check, Skipped
+from benchmarks.gpu_check.results import NO_MODEL, Check, Measured, Skipped
 from benchmarks.library.engines import VLLM_PYTHON
 from benchmarks.library.figures import ROOT
 
@@ -40,7 +39,7 @@ async def against_vllm(model: str | None) -> Measured:
     if (build := _vllm_version()).endswith("cpu"):
         raise Skipped(f"{VLLM_PYTHON} has vLLM's build for CPUs ({build}): {_INSTALL}")
     if model is None:
-        raise Skipped("no model was named: MODEL=openai/gpt-oss-20b make test-gpu")
+        raise Skipped(NO_MODEL)
     command = [str(VLLM_PYTHON), "-m", "benchmarks.vllm", "--model", model, "--launches", "1"]
     on_gpu = {**os.environ, "VLLM_TARGET_DEVICE": "cuda"}
     done = await asyncio.to_thread(

@@ -20,9 +20,9 @@ from adapters.local.model.kernels import HOPPER_ATTENTION
 from adapters.local.steps.step_sampler import StepSampler
 from benchmarks.gpu_check import __main__ as command
 from benchmarks.gpu_check import checks, model_checks
-from benchmarks.gpu_check.checks import TOLERANCE, Measured
+from benchmarks.gpu_check.checks import TOLERANCE
 from benchmarks.gpu_check.engine import Answer, Loaded, Sizes, Target, ask_all, difference
-from benchmarks.gpu_check.results import Check, Result, Skipped, judge, page
+from benchmarks.gpu_check.results import Check, Measured, Result, Skipped, judge, page
 
 TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0)
 
