@@ -13,7 +13,7 @@ import httpx
 
 from adapters.base import FinishReason, GenerationChunk, GenerationRequest, TokenLogprobs
 from adapters.http.readers import EventReader
-from adapters.http.refusals import BAD_REQUEST, error_of_status
+from adapters.http.refusals import BAD_REQUEST
 from adapters.http.wire import JSON, Reader, ServerInfo, bounded_logprob
 from adapters.reasons import finish_reason
 
@@ -154,7 +154,7 @@ class SGLangReader(EventReader):
             return None
         if reason["type"] == "abort":
             message = str(reason.get("message", "aborted"))
-            raise error_of_status(int(reason.get("status_code") or 500), message, self._request)
+            raise self._error(int(reason.get("status_code") or 500), message)
         # Older versions test the length first.
         is_stopped = not self._request.stop_token_ids.isdisjoint(new[-1:])
         return "stop" if is_stopped else finish_reason(reason["type"], self.engine)
