@@ -10,8 +10,8 @@ from functools import cache
 
 from demo.skills.case import Draw
 from demo.skills.catalogue.files import lines
-from demo.skills.catalogue.kinds import Kind, Parameter, Request
-from demo.skills.composed.traits import Trait, parameter, subjects
+from demo.skills.catalogue.kinds import Kind, Parameter, Request, parse_parameter
+from demo.skills.composed.traits import Trait, subjects
 from demo.skills.phrases import capital
 from demo.skills.words import names
 
@@ -50,8 +50,8 @@ def relations() -> tuple[Relation, ...]:
 def _relation(
     verb: str, passive: str, first: str, second: str, preposition: str = "", third: str = ""
 ) -> Relation:
-    parties = parameter(first), parameter(second)
-    return Relation(verb, passive, parties, preposition, parameter(third) if third else None)
+    parties = parse_parameter(first), parse_parameter(second)
+    return Relation(verb, passive, parties, preposition, parse_parameter(third) if third else None)
 
 
 def kind(draw: Draw, sentences: int) -> Kind:

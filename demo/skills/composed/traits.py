@@ -7,7 +7,7 @@ from functools import cache
 
 from demo.skills.case import Draw
 from demo.skills.catalogue.files import blocks, read
-from demo.skills.catalogue.kinds import Parameter
+from demo.skills.catalogue.kinds import Parameter, parse_parameter
 
 _TRUTH = re.compile(r"\{([^{}|]+)\|([^{}]+)\}")
 
@@ -80,7 +80,7 @@ def _subject(head: Sequence[str], *traits: Sequence[str]) -> Subject:
     label, names = first[1:].split("] ")
     return Subject(
         label,
-        parameter(names),
+        parse_parameter(names),
         tuple(nouns.split()[1:]),
         tuple(pronouns.split()[1:]),
         tuple(_trait(*block) for block in traits),
@@ -88,7 +88,7 @@ def _subject(head: Sequence[str], *traits: Sequence[str]) -> Subject:
 
 
 def _trait(names: str, verbs: str, adjuncts: str) -> Trait:
-    made = parameter(names)
+    made = parse_parameter(names)
     spoken = tuple((value, tuple(said.split("+"))) for value, said in made.choices)
     return Trait(made, _ways("v", verbs), _ways("a", adjuncts), spoken)
 
@@ -97,13 +97,3 @@ def _ways(mark: str, line: str) -> tuple[str, ...]:
     if not line.startswith(f"{mark} "):
         raise ValueError(f"not a line of {mark}: {line}")
     return tuple(way.strip() for way in line[2:].split(" | "))
-
-
-def parameter(text: str) -> Parameter:
-    """The parameter of a text like `size|fit:small=little+tiny/large`."""
-    names, _, type_ = text.strip().partition(":")
-    if "/" not in type_:
-        return Parameter(tuple(names.split("|")), type_)
-    parts = (choice.partition("=") for choice in type_.split("/"))
-    choices = tuple((value, said or value) for value, _, said in parts)
-    return Parameter(tuple(names.split("|")), "enum", choices=choices)
