@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,22 +112,16 @@ def started(names: Sequence[str], setup: Setup) -> Iterator[list[Engine]]:
         yield [stack.enter_context(starts[name](setup)) for name in names]
 
 
-@contextmanager
-def ours(setup: Setup) -> Iterator[Engine]:
+def ours(setup: Setup) -> AbstractContextManager[Engine]:
     options = [f"device={setup.device}", *setup.options]
     arguments = [word for option in options for word in ("--backend-option", option)]
-    with _serving(OURS, sys.executable, setup, arguments) as engine:
-        yield engine
+    return _serving(OURS, sys.executable, setup, arguments, {})
 
 
-@contextmanager
-def ours_on_vllm(setup: Setup) -> Iterator[Engine]:
-    arguments = [f"--engine-arg={name}={value}" for name, value in _vllm_arguments(setup).items()]
-    environment = _vllm_environment(setup)
-    with _serving(
-        OURS_ON_VLLM, _vllm_python(), setup, ["--backend", "vllm", *arguments], environment
-    ) as engine:
-        yield engine
+def ours_on_vllm(setup: Setup) -> AbstractContextManager[Engine]:
+    engine = [f"--engine-arg={name}={value}" for name, value in _vllm_arguments(setup).items()]
+    arguments = ["--backend", "vllm", *engine]
+    return _serving(OURS_ON_VLLM, _vllm_python(), setup, arguments, _vllm_environment(setup))
 
 
 @contextmanager
@@ -136,7 +130,7 @@ def _serving(
     python: str,
     setup: Setup,
     arguments: Sequence[str],
-    environment: dict[str, str] | None = None,
+    environment: dict[str, str],
 ) -> Iterator[Engine]:
     """This server, with further arguments."""
     port = free_port()
@@ -147,7 +141,7 @@ def _serving(
     ]
     url = f"http://127.0.0.1:{port}/ready"
     log = LOGS / f"{name.replace(' ', '-')}.log"
-    with running(command, url, log, {"HF_HUB_OFFLINE": "1", **(environment or {})}) as process:
+    with running(command, url, log, {"HF_HUB_OFFLINE": "1", **environment}) as process:
         yield Engine(name, port, process)
 
 
