@@ -129,11 +129,11 @@ def aligned(text: str) -> bool:
 
     (`_lantern` is not: it shares no token with ` lantern`.)
     """
-    pieces = vocab.token_bytes()
+    texts = vocab.token_bytes()
     alone, spaced = encode(text), encode(f" {text}")
-    if pieces[spaced[0]] == b" ":  # numbers are tokens of their own
+    if texts[spaced[0]] == b" ":  # numbers are tokens of their own
         del spaced[0]
-    return [core(pieces[i]) for i in alone] == [core(pieces[i]) for i in spaced]
+    return [core(texts[i]) for i in alone] == [core(texts[i]) for i in spaced]
 
 
 def _made_up(rng: Random, split: Split) -> str:

@@ -112,7 +112,9 @@ def _directed(draw: Draw, column: str) -> tuple[str, str]:
 
 def _tables(draw: Draw) -> list[str]:
     """Up to four names of tables."""
-    drawn = [draw.pick((thing_name(draw), draw.pick(named("table", Split.TRAIN)))) for _ in "four"]
+    drawn = [
+        draw.pick((thing_name(draw), draw.pick(named("table", Split.TRAIN)))) for _ in range(4)
+    ]
     return list(dict.fromkeys(drawn))
 
 
