@@ -144,7 +144,7 @@ RATIOS = [
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default=None, help="checkpoint; the demo's by default")
+    parser.add_argument("--model", default=None, help="checkpoint; random weights by default")
     parser.add_argument("--backend-option", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--tokens", type=int, default=64)

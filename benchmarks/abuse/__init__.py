@@ -1,0 +1,1 @@
+"""Attacks on a server, and what they cost its other clients."""

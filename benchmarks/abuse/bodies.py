@@ -90,14 +90,14 @@ def drawn(seed: int, count: int) -> Row:
 
 
 def _rows() -> Iterator[Row]:
-    yield from _issue()
+    yield from _found_first()
     yield from _strings()
     yield from _arrays()
     yield from _allowed()
     yield from (drawn(seed, 50) for seed in range(4))
 
 
-def _issue() -> Iterator[Row]:
+def _found_first() -> Iterator[Row]:
     """The attacks that were found first."""
     chat = b'{"model":"scripted",' + USER
     text = b'{"input":"'
