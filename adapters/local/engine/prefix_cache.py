@@ -119,8 +119,5 @@ def _missing_pages(cache: Any, needs: Sequence[Need], reserve: float = 0.0) -> d
 
 def _sectors_after_eviction(missing: Mapping[Any, int]) -> int:
     """The sectors that pages need if all unused pages are evicted."""
-    return _sectors({each: max(0, count - each.unused_pages) for each, count in missing.items()})
-
-
-def _sectors(pages: Mapping[Any, int]) -> int:
-    return sum(-(-count // allocator.blocks_per_sector) for allocator, count in pages.items())
+    left = ((each, max(0, count - each.unused_pages)) for each, count in missing.items())
+    return sum(-(-count // each.blocks_per_sector) for each, count in left)

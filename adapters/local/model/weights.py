@@ -55,8 +55,8 @@ def plan(config: PreTrainedConfig, device: torch.device, options: Options) -> We
     Raises BackendFailed if the weights do not fit the memory of the device, and if `auto` selected
     a CPU for weights of more than 8 GB.
     """
-    stored = getattr(config, "quantization_config", None)
-    mxfp4 = stored is not None and stored.get("quant_method") == "mxfp4"
+    quantization = getattr(config, "quantization_config", None) or {}
+    mxfp4 = quantization.get("quant_method") == "mxfp4"
     reason = why_no_mxfp4(device) if mxfp4 else None
     packed = mxfp4 and reason is None
     model = _meta_model(config)
@@ -159,14 +159,14 @@ def _widened_size(model: Any, device: torch.device, options: Options) -> int | N
     """
     if options.dtype != "auto" or device.type != "cpu" or precision.multiplies_bfloat16():
         return None
-    stored = _width(model.config, options)
-    if stored != torch.bfloat16.itemsize:
+    width = _width(model.config, options)
+    if width != torch.bfloat16.itemsize:
         return None
     embedding = model.get_input_embeddings().weight.numel()
     # The output layer is a matrix of its own, also if it is stored as the embedding.
     wide = model.num_parameters() - (0 if model.config.tie_word_embeddings else embedding)
     twice = _expert_values(model) if are_computed_at_once(model.config) else 0
-    size = wide * torch.float32.itemsize + (embedding + twice) * stored
+    size = wide * torch.float32.itemsize + (embedding + twice) * width
     return size if size <= min(LARGE_ON_CPU, free_memory(device) or LARGE_ON_CPU) else None
 
 
