@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server, running
 from tests.browser.test_chat import ask
+from tests.sampled import browse, call, final
 from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
 
 __all__ = ["processes"]  # a fixture
@@ -24,26 +25,17 @@ plt.show()
 ADD = '<|channel|>commentary to=functions.tools__add <|constrain|>json<|message|>{"a":1,"b":2}'
 
 
-def final(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
-def browser_call(function: str, **arguments: Any) -> str:
-    text = json.dumps(arguments)
-    return f"<|channel|>analysis to=browser.{function} code<|message|>{text}<|call|>"
-
-
 LINES = [
     {"prompt_contains": "refused this tool call", "completion": final("Then not.")},
     {"prompt_contains": "functions.tools__add to=assistant", "completion": final("It is 3.")},
     {"prompt_contains": "Add", "completion": f"{ADD}<|call|>"},
     {"prompt_contains": "[1] ", "completion": final("It searches a folder【1†L0-L2】.")},
-    {"prompt_contains": "[0] ", "completion": browser_call("open", id=0)},
-    {"prompt_contains": "Where?", "completion": browser_call("search", query="web search")},
+    {"prompt_contains": "[0] ", "completion": browse("open", id=0)},
+    {"prompt_contains": "Where?", "completion": browse("search", query="web search")},
     {"prompt_contains": "python to=assistant", "completion": final("That is the figure.")},
     {
         "prompt_contains": "Draw",
-        "completion": f"<|channel|>analysis to=python code<|message|>{FIGURE}<|call|>",
+        "completion": call(FIGURE),
     },
 ]
 

@@ -18,6 +18,7 @@ from openai.types.responses import Response
 from tests.clients.agents_sdk import run_config
 from tests.clients.conftest import RunScript, Start
 from tests.forks import Fork
+from tests.sampled import call, final
 
 MODEL = "gpt-oss-test"
 START = "<|start|>assistant"
@@ -30,14 +31,6 @@ def thought(text: str) -> str:
     return f"<|channel|>analysis<|message|>{text}<|end|>{START}"
 
 
-def call(code: str) -> str:
-    return f"<|channel|>analysis to=python code<|message|>{code}<|call|>"
-
-
-def answer(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
 CELLS = [
     "x = 3\nprint('first', x)",
     "x *= 3\nx",
@@ -46,22 +39,22 @@ CELLS = [
 LOGS = ["first 3\n", "9\n", "third 0x9\n"]
 TEXT = "Nine is in sandbox:/mnt/data/nine.txt now."
 COUNT = [
-    {"prompt_contains": "<|message|>third 0x9", "completion": answer(TEXT)},
+    {"prompt_contains": "<|message|>third 0x9", "completion": final(TEXT)},
     {"prompt_contains": "<|message|>9<|end|>", "completion": call(CELLS[2])},
     {"prompt_contains": "<|message|>first 3", "completion": thought("Go on.") + call(CELLS[1])},
     {"prompt_contains": "Count", "completion": thought("Think.") + call(CELLS[0])},
 ]
 ADD = [
-    {"prompt_contains": "<|message|>sum 6", "completion": answer("Six.")},
+    {"prompt_contains": "<|message|>sum 6", "completion": final("Six.")},
     {
         "prompt_contains": "Add.",
         "completion": call("print('sum', sum(map(int, open('/mnt/data/a.csv').read().split())))"),
     },
 ]
 STATE = [
-    {"prompt_contains": "<|message|>has 3", "completion": answer("Three.")},
+    {"prompt_contains": "<|message|>has 3", "completion": final("Three.")},
     {"prompt_contains": "Read x.", "completion": call("print('has', x)")},
-    {"prompt_contains": "<|message|>set", "completion": answer("Set.")},
+    {"prompt_contains": "<|message|>set", "completion": final("Set.")},
     {"prompt_contains": "Set x.", "completion": call("x = 3\nprint('set')")},
 ]
 
@@ -317,7 +310,7 @@ def test_a_server_whose_sandbox_is_off_says_why(start: Start, tmp_path: Path) ->
 
 
 def test_a_server_without_hosted_tools_leaves_them_out(start: Start) -> None:
-    _, url = start([{"completion": answer("Hi.")}], "--hosted-tools", "none")
+    _, url = start([{"completion": final("Hi.")}], "--hosted-tools", "none")
     with httpx.Client(base_url=url) as http:
         ready = http.get(f"{url.removesuffix('/v1')}/ready").json()
         made = http.post("/responses", json={"input": "Count.", "tools": [TOOL]}).json()

@@ -19,20 +19,13 @@ from openai import AsyncOpenAI
 
 from tests.clients.conftest import Start
 from tests.forks import Fork
+from tests.sampled import call, final
 
 TOOL = {"type": "code_interpreter", "container": {"type": "auto"}}
 MOST_SECONDS = 60
 """When a test gives up."""
 AT_ONCE = 12
 """Answers with a process each: more than are started at the same time."""
-
-
-def call(code: str) -> str:
-    return f"<|channel|>analysis to=python code<|message|>{code}<|call|>"
-
-
-def answer(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
 
 
 LONG = 'import subprocess; subprocess.run(["sleep", "4711"])'
@@ -197,7 +190,7 @@ def test_a_stopped_server_ends_its_cells(start: Start) -> None:
 async def test_answers_at_once_have_states_of_their_own(start: Start) -> None:
     def turns(name: str) -> list[dict[str, Any]]:
         return [
-            {"prompt_contains": f"<|message|>has {name}", "completion": answer(f"Done {name}.")},
+            {"prompt_contains": f"<|message|>has {name}", "completion": final(f"Done {name}.")},
             {"prompt_contains": f"<|message|>set {name}", "completion": call("print('has', x)")},
             {
                 "prompt_contains": f"Ask {name}",

@@ -19,6 +19,8 @@ import httpx
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.sampled import browse, final
+
 DOCS = Path(__file__).parents[2] / "docs"
 MODEL = "gpt-oss-test"
 PATIENCE = 300
@@ -139,28 +141,19 @@ def sites() -> Iterator[tuple[Site, Site]]:
         each.server_close()
 
 
-def call(function: str, **arguments: Any) -> str:
-    text = json.dumps(arguments)
-    return f"<|channel|>analysis to=browser.{function} code<|message|>{text}<|call|>"
-
-
-def final(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
 def script(base: str, names: list[str]) -> list[dict[str, Any]]:
     """Script lines: `Open NAME.` opens a page, `Where?` searches, opens, finds and cites."""
     lines: list[dict[str, Any]] = [
         {"prompt_contains": "[2] Find results", "completion": final("Here【1†L2】, 𝒳【2†L0】.")},
-        {"prompt_contains": f"[1] {names[0]}", "completion": call("find", pattern="the")},
-        {"prompt_contains": f"[0] {QUERY}", "completion": call("open", id=f"{base}/{names[0]}")},
-        {"prompt_contains": "Where?", "completion": call("search", query=QUERY)},
+        {"prompt_contains": f"[1] {names[0]}", "completion": browse("find", pattern="the")},
+        {"prompt_contains": f"[0] {QUERY}", "completion": browse("open", id=f"{base}/{names[0]}")},
+        {"prompt_contains": "Where?", "completion": browse("search", query=QUERY)},
     ]
     for name in names:
         seen = [f"({base}/{name})\n**viewing", f"Error fetching URL `{base}/{name}`"]
         cited = final(f"It is {name}【0†L1】.")
         lines += [{"prompt_contains": text, "completion": cited} for text in seen]
-        opened = call("open", id=f"{base}/{name}")
+        opened = browse("open", id=f"{base}/{name}")
         lines.append({"prompt_contains": f"Open {name}.", "completion": opened})
     return lines
 

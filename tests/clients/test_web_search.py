@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from tests.clients.agents_sdk import run_config
 from tests.clients.conftest import RunScript
+from tests.sampled import browse, final
 
 MODEL = "gpt-oss-test"
 TOOL: Any = {"type": "web_search"}
@@ -34,24 +35,15 @@ RESPONSES_CITATION = {"type": "url_citation", **CITATION}
 CHAT_CITATION = {"type": "url_citation", "url_citation": CITATION}
 
 
-def call(function: str, **arguments: Any) -> str:
-    text = json.dumps(arguments)
-    return f"<|channel|>analysis to=browser.{function} code<|message|>{text}<|call|>"
-
-
-def answer(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
 SCRIPT = [
     {
         "prompt_contains": json.dumps({"id": PAGE}),
-        "completion": answer("Here【0†L0-L2】 and there【0†L0-L2】."),
+        "completion": final("Here【0†L0-L2】 and there【0†L0-L2】."),
     },
-    {"prompt_contains": "Twice?", "completion": call("open", id=PAGE)},
-    {"prompt_contains": "[1] ", "completion": answer("𝒳 It searches a folder【1†L0-L2】.")},
-    {"prompt_contains": "[0] ", "completion": call("open", id=0)},
-    {"prompt_contains": "Where?", "completion": call("search", query=QUERY)},
+    {"prompt_contains": "Twice?", "completion": browse("open", id=PAGE)},
+    {"prompt_contains": "[1] ", "completion": final("𝒳 It searches a folder【1†L0-L2】.")},
+    {"prompt_contains": "[0] ", "completion": browse("open", id=0)},
+    {"prompt_contains": "Where?", "completion": browse("search", query=QUERY)},
 ]
 
 

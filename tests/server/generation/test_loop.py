@@ -40,18 +40,10 @@ from server.generation.turn_events import (
 from server.ids import new_id
 from server.tools import closing
 from server.tools.base import AnsweredCall, ApprovalRequested, ToolCall, ToolEvent, ToolProgress
+from tests.sampled import call, final
 from tests.server.generation.recorder import Recorder
 from tests.server.generation.test_metering import Observed
-from tests.server.tools.hosted import (
-    PYTHON,
-    SEARCH,
-    Session,
-    answer,
-    call,
-    declared,
-    plan,
-    script,
-)
+from tests.server.tools.hosted import PYTHON, SEARCH, Session, declared, plan, script
 from tests.waiting import pass_time, until
 
 QUESTION = Message(Author(Role.USER), "How much?")
@@ -88,13 +80,13 @@ async def play(
 
 
 async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(THOUGHT + call("1"), answer()))
+    engine = await start_engine(*script(THOUGHT + call("1"), final()))
     finished = (await play(gateway(engine), Session(), recorder=recording.Recorder())).finished
     assert finished.record is not None
     first, second = finished.record.samplings
     tokens = finished.token_ids
     assert decode(tokens[first.start : first.end]) == THOUGHT + call("1")
-    assert decode(tokens[second.start : second.end]) == answer()
+    assert decode(tokens[second.start : second.end]) == final()
     assert second.prompt_tokens == len(engine.requests[1].prompt_token_ids)
     (recorded,) = finished.record.calls
     assert recorded.recipient == "python"
@@ -104,7 +96,7 @@ async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) 
 async def test_a_call_runs_and_its_result_begins_the_next_turn(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = await start_engine(*script(THOUGHT + call("1"), answer()))
+    engine = await start_engine(*script(THOUGHT + call("1"), final()))
     session = Session()
     recorder = await play(gateway(engine), session)
     assert [type(event).__name__ for event in recorder.events if type(event) is not TextDelta] == [
@@ -127,7 +119,7 @@ async def test_a_call_runs_and_its_result_begins_the_next_turn(
 
 async def test_only_the_first_wait_for_a_slot_is_reported(start_engine: StartEngine) -> None:
     observed = Observed()
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     await play(gateway(engine, observer=observed), Session())
     assert len(observed.waits) == 1
 
@@ -135,7 +127,7 @@ async def test_only_the_first_wait_for_a_slot_is_reported(start_engine: StartEng
 async def test_the_next_prompt_is_the_tokens_so_far_and_the_result(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(*script(call("1"), call("2"), answer()))
+    engine = await start_engine(*script(call("1"), call("2"), final()))
     recorder = await play(gateway(engine), Session())
     first, *later = [list(request.prompt_token_ids) for request in engine.requests]
     assert first == render(plan(QUESTION).conversation)
@@ -148,29 +140,29 @@ async def test_the_next_prompt_is_the_tokens_so_far_and_the_result(
         assert prompt == first
     finished = recorder.finished
     whole = [*finished.prompt_token_ids, *finished.token_ids]
-    assert whole == first + encode_with_control(answer())
+    assert whole == first + encode_with_control(final())
 
 
 async def test_a_result_repeats_the_channel_of_its_call(start_engine: StartEngine) -> None:
     made = "<|channel|>commentary to=python code<|message|>1<|call|>"
-    engine = await start_engine(*script(made, answer()))
+    engine = await start_engine(*script(made, final()))
     await play(gateway(engine), Session())
     prompt = decode(engine.requests[-1].prompt_token_ids)
     assert "<|start|>python to=assistant<|channel|>commentary<|message|>RESULT 1<|end|>" in prompt
 
 
 async def test_usage_counts_the_prompt_of_each_turn(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(THOUGHT + call("1"), THOUGHT + answer()))
+    engine = await start_engine(*script(THOUGHT + call("1"), THOUGHT + final()))
     usage = (await play(gateway(engine), Session())).finished.usage
     first, second = [len(request.prompt_token_ids) for request in engine.requests]
     assert (usage.input, usage.later_input) == (first + second, second)
     assert usage.reasoning == 2 * len(encode_with_control("Think."))
-    sampled = encode_with_control(THOUGHT + call("1") + THOUGHT + answer())
+    sampled = encode_with_control(THOUGHT + call("1") + THOUGHT + final())
     assert usage.output == len(sampled)
 
 
 async def test_the_seed_of_each_turn_differs(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     await play(gateway(engine), Session(), asked=plan(QUESTION, seed=7))
     one, other = [request.seed for request in engine.requests]
     assert one == 7
@@ -178,14 +170,14 @@ async def test_the_seed_of_each_turn_differs(start_engine: StartEngine) -> None:
 
 
 async def test_stop_strings_apply_after_a_call(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer("One stop two")))
+    engine = await start_engine(*script(call("1"), final("One stop two")))
     recorder = await play(gateway(engine), Session(), asked=plan(QUESTION, stop=(" stop",)))
     assert recorder.text == "One"
 
 
 async def test_reasoning_that_loops_is_closed_after_a_call(start_engine: StartEngine) -> None:
     loop = "<|channel|>analysis<|message|>" + " no" * 900
-    lines = [{"prompt_contains": " no no no<|end|>", "completion": answer()}]
+    lines = [{"prompt_contains": " no no no<|end|>", "completion": final()}]
     engine = await start_engine(*lines, *script(call("1"), loop))
     gate = gateway(engine)
     assert (await play(gate, Session())).text == "Done."
@@ -193,7 +185,7 @@ async def test_reasoning_that_loops_is_closed_after_a_call(start_engine: StartEn
 
 
 async def test_calls_of_several_tools_run_in_one_answer(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), call("2", "browser.search"), answer()))
+    engine = await start_engine(*script(call("1"), call("2", "browser.search"), final()))
     python, browser = Session(), Session(SEARCH)
     asked = plan(QUESTION, tools=declared(PYTHON, SEARCH))
     await play(gateway(engine), python, browser, asked=asked)
@@ -216,14 +208,14 @@ async def test_a_function_of_the_client_ends_the_answer(start_engine: StartEngin
 async def test_a_call_ends_the_sampling_although_calls_are_parallel(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     asked = plan(QUESTION, parallel_calls=True)
     assert (await play(gateway(engine), Session(), asked=asked)).text == "Done."
 
 
 async def test_a_call_that_ends_with_another_stop_token_runs(start_engine: StartEngine) -> None:
     made = call("1").replace("<|call|>", "<|return|>")
-    engine = await start_engine(*script(made, answer()))
+    engine = await start_engine(*script(made, final()))
     await play(gateway(engine), Session())
     assert "code<|message|>1<|call|><|start|>python" in decode(engine.requests[-1].prompt_token_ids)
 
@@ -231,7 +223,7 @@ async def test_a_call_that_ends_with_another_stop_token_runs(start_engine: Start
 async def test_a_call_runs_whose_finish_reason_comes_in_a_chunk_of_its_own(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     generate = engine.generate
 
     async def generate_with_reason_apart(request: GenerationRequest) -> Any:
@@ -249,7 +241,7 @@ async def test_a_call_runs_whose_finish_reason_comes_in_a_chunk_of_its_own(
 
 async def test_a_call_before_another_message_does_not_run(start_engine: StartEngine) -> None:
     engine = await start_engine(
-        call("1").replace("<|call|>", "<|end|><|start|>assistant") + answer()
+        call("1").replace("<|call|>", "<|end|><|start|>assistant") + final()
     )
     session = Session()
     assert (await play(gateway(engine), session)).text == "Done."
@@ -271,7 +263,7 @@ async def test_a_call_that_the_token_limit_cuts_off_does_not_run(
 
 
 async def test_the_token_limit_holds_for_the_whole_answer(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer("a b c d e f")))
+    engine = await start_engine(*script(call("1"), final("a b c d e f")))
     sampled = len(encode_with_control(call("1")))
     recorder = await play(gateway(engine), Session(), asked=plan(QUESTION, max_tokens=sampled + 6))
     assert recorder.finished.reason == "length"
@@ -291,7 +283,7 @@ async def test_a_call_whose_result_could_not_be_read_does_not_run(
 
 async def test_a_result_that_is_too_long_is_cut_in_the_middle(start_engine: StartEngine) -> None:
     code = "1 " + "a b c d " * 400
-    engine = await start_engine(*script(call(code), answer()))
+    engine = await start_engine(*script(call(code), final()))
     engine.changes["context_length"] = 4000
     recorder = await play(gateway(engine), Session())
     (ended,) = recorder.of(CallEnded)
@@ -300,11 +292,11 @@ async def test_a_result_that_is_too_long_is_cut_in_the_middle(start_engine: Star
     assert ended.message.content.endswith("a b c d ")
     assert recorder.text == "Done."
     used = len(engine.requests[-1].prompt_token_ids)
-    assert used < 4000 - len(encode_with_control(answer()))
+    assert used < 4000 - len(encode_with_control(final()))
 
 
 async def test_a_context_that_is_full_ends_the_answer(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     sampled = len(encode_with_control(call("1")))
     engine.changes["context_length"] = len(render(plan(QUESTION).conversation)) + sampled + 3
     recorder = await play(gateway(engine), Session())
@@ -357,7 +349,7 @@ async def test_after_the_time_for_calls_none_runs(start_engine: StartEngine) -> 
 async def test_a_call_is_stopped_when_the_time_for_calls_ends(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines = [{"prompt_contains": "was stopped: the time", "completion": answer("Late.")}]
+    lines = [{"prompt_contains": "was stopped: the time", "completion": final("Late.")}]
     engine = await start_engine(*lines, call("wait"))
     session = Session()
     limits = ToolLimits(timeouts={"python": 7200}, answer=3600)
@@ -371,7 +363,7 @@ async def test_a_call_is_stopped_when_the_time_for_calls_ends(
 async def test_a_call_that_takes_too_long_is_stopped(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines = [{"prompt_contains": "more than 0.01 seconds", "completion": answer("Late.")}]
+    lines = [{"prompt_contains": "more than 0.01 seconds", "completion": final("Late.")}]
     engine = await start_engine(*lines, call("wait"))
     limits = ToolLimits(timeouts={"python": 0.01}, grace=0.01)
     recorder = await play(gateway(engine, limits), Session())
@@ -384,7 +376,7 @@ async def test_a_tool_that_ignores_its_end_blocks_no_answer(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(hosted_calls, "STOP_SECONDS", 0.01)
-    lines = [{"prompt_contains": "was stopped", "completion": answer("Late.")}]
+    lines = [{"prompt_contains": "was stopped", "completion": final("Late.")}]
     engine = await start_engine(*lines, call("deaf"))
     session = Session()
     limits = ToolLimits(timeouts={"python": 0.01}, grace=0)
@@ -416,7 +408,7 @@ async def test_a_stopped_call_that_does_not_end_is_cut_off(
     monkeypatch.setattr(hosted_calls, "STOP_SECONDS", 0.01)
     session = Lingering()
     limits = ToolLimits(timeouts={"python": 0.01}, grace=0)
-    lines = [{"prompt_contains": "was stopped", "completion": answer("Late.")}]
+    lines = [{"prompt_contains": "was stopped", "completion": final("Late.")}]
     engine = await start_engine(*lines, call("wait"))
     recorder = await play(gateway(engine, limits), session)
     assert (recorder.text, session.cut_off) == ("Late.", True)
@@ -438,7 +430,7 @@ async def test_the_next_turn_begins_when_the_call_has_ended(start_engine: StartE
                     await asyncio.sleep(0)
                 self.tidied = True
 
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     session = Tidying()
     generate = engine.generate
     tidied: list[bool] = []
@@ -460,7 +452,7 @@ async def test_the_next_turn_begins_when_the_call_has_ended(start_engine: StartE
 async def test_a_tool_that_fails_is_a_result_for_the_model(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture, text: str, kind: str
 ) -> None:
-    lines = [{"prompt_contains": f"The tool failed: {kind}.", "completion": answer("Sorry.")}]
+    lines = [{"prompt_contains": f"The tool failed: {kind}.", "completion": final("Sorry.")}]
     engine = await start_engine(*lines, call(f"{text} xyzzy"))
     with caplog.at_level(logging.DEBUG):
         recorder = await play(gateway(engine), Session())
@@ -472,7 +464,7 @@ async def test_a_tool_that_fails_is_a_result_for_the_model(
 
 async def test_progress_is_passed_on(start_engine: StartEngine) -> None:
     engine = await start_engine(
-        {"prompt_contains": "RuntimeError", "completion": answer()}, call("silent")
+        {"prompt_contains": "RuntimeError", "completion": final()}, call("silent")
     )
     recorder = await play(gateway(engine), Session())
     assert recorder.of(ToolProgress) == [ToolProgress({"outputs": []})]
@@ -498,7 +490,7 @@ async def test_a_call_with_another_end_runs_at_the_end_of_the_turn(
 ) -> None:
     sampled = THOUGHT + call("1").removesuffix("<|call|>") + rest
     first = {"completion": sampled, "tokens_per_chunk": size}
-    engine = await start_engine({"prompt_contains": "RESULT", "completion": answer()}, first)
+    engine = await start_engine({"prompt_contains": "RESULT", "completion": final()}, first)
     session = Session()
     recorder = await play(gateway(engine), session)
     assert (len(session.calls), recorder.text) == (1, "Done.")
@@ -510,7 +502,7 @@ async def test_a_call_with_another_end_and_a_message_after_it_does_not_run(
     start_engine: StartEngine,
 ) -> None:
     ended = call("1").removesuffix("<|call|>") + "<|end|>"
-    engine = await start_engine(f"{ended}<|start|>assistant{answer()}")
+    engine = await start_engine(f"{ended}<|start|>assistant{final()}")
     session = Session()
     assert (await play(gateway(engine), session)).text == "Done."
     assert not session.calls
@@ -539,7 +531,7 @@ def approved(session: ApprovingSession) -> AnsweredCall:
 
 
 async def test_a_pending_call_runs_before_the_first_turn(start_engine: StartEngine) -> None:
-    engine = await start_engine(answer())
+    engine = await start_engine(final())
     session = ApprovingSession()
     recorder = await play(gateway(engine), session, answered=[approved(session)])
     assert session.calls == [PENDING]
@@ -574,7 +566,7 @@ async def test_a_header_that_the_answer_begins_with_follows_an_approved_call(
 async def test_approved_calls_run_in_order_before_the_first_turn(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(answer())
+    engine = await start_engine(final())
     session = ApprovingSession()
     second = replace(PENDING, item_id="mcp_2", content="2")
     calls = [approved(session), replace(approved(session), call=second)]
@@ -586,7 +578,7 @@ async def test_approved_calls_run_in_order_before_the_first_turn(
 
 
 async def test_a_refused_call_is_recorded_and_does_not_run(start_engine: StartEngine) -> None:
-    engine = await start_engine(answer())
+    engine = await start_engine(final())
     session = ApprovingSession()
     refused = AnsweredCall(PENDING, session, approved=False, param=PARAM)
     await play(gateway(engine), session, answered=[refused])
@@ -595,7 +587,7 @@ async def test_a_refused_call_is_recorded_and_does_not_run(start_engine: StartEn
 
 
 async def test_an_approved_call_runs_although_its_tool_is_gone(start_engine: StartEngine) -> None:
-    engine = await start_engine(answer())
+    engine = await start_engine(final())
     session = ApprovingSession()
     lost = replace(PENDING, recipient="functions.srv__lost")
     recorder = await play(
@@ -606,7 +598,7 @@ async def test_an_approved_call_runs_although_its_tool_is_gone(start_engine: Sta
 
 
 async def test_an_approved_call_may_ask_again(start_engine: StartEngine) -> None:
-    engine = await start_engine(answer())
+    engine = await start_engine(final())
     session = ApprovingSession()
     asking = ToolCall("mcp_1", "python", Channel.ANALYSIS, "ask")
     answered = [AnsweredCall(asking, session, approved=True, param=PARAM)]
@@ -621,7 +613,7 @@ async def test_an_approved_call_may_ask_again(start_engine: StartEngine) -> None
 async def test_a_hundred_answers_that_wait_for_tools_hold_no_slot(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine({"prompt_contains": "plain", "completion": answer()}, call("wait"))
+    engine = await start_engine({"prompt_contains": "plain", "completion": final()}, call("wait"))
     gate = Gateway(engine, Admission(1, 99))
     sessions = [Session() for _ in range(100)]
     for session in sessions:
@@ -646,8 +638,8 @@ async def test_an_answer_returns_from_its_tool_before_those_that_wait(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(
-        {"prompt_contains": "plain", "completion": answer("Plain.")},
-        {"prompt_contains": "RESULT deaf", "completion": answer()},
+        {"prompt_contains": "plain", "completion": final("Plain.")},
+        {"prompt_contains": "RESULT deaf", "completion": final()},
         {"completion": call("deaf")},
     )
     gate, session = Gateway(engine, Admission(1, 2)), Session()
@@ -670,7 +662,7 @@ async def test_an_answer_returns_from_its_tool_before_those_that_wait(
 async def test_an_approved_call_that_ran_is_not_lost_to_other_requests(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine({"prompt_contains": "to=assistant", "completion": answer()})
+    engine = await start_engine({"prompt_contains": "to=assistant", "completion": final()})
     gate = Gateway(engine, Admission(1, 1))
     session: Any = Session()
     approved = ToolCall("mcp_1", "python", Channel.ANALYSIS, "1")
@@ -725,7 +717,7 @@ async def test_a_reader_that_leaves_after_the_answer_does_not_stop_the_closing(
             await self.release.wait()
             await super().close()
 
-    gate, session = gateway(await start_engine(answer())), Slow()
+    gate, session = gateway(await start_engine(final())), Slow()
     run, _ = await start(gate, [session])
     async for batch in run.follow():
         if batch[-1]["type"] == "TurnFinished":
@@ -738,7 +730,7 @@ async def test_a_reader_that_leaves_after_the_answer_does_not_stop_the_closing(
 
 
 async def test_sessions_are_closed_when_the_answer_is_refused(start_engine: StartEngine) -> None:
-    gate, session = Gateway(await start_engine(answer()), Admission(1, 0)), Session()
+    gate, session = Gateway(await start_engine(final()), Admission(1, 0)), Session()
     gate.admission.enter()
     with pytest.raises(APIError):
         await start(gate, [session])
@@ -757,7 +749,7 @@ async def test_a_session_that_cannot_be_closed_is_logged(
             await asyncio.Event().wait()
 
     monkeypatch.setattr(closing, "STOP_SECONDS", 0.01)
-    gate = gateway(await start_engine(answer()))
+    gate = gateway(await start_engine(final()))
     run, recorder = await start(gate, [Broken(), Stuck(SEARCH)])
     await run.wait()
     assert (recorder.text, run.error) == ("Done.", None)
@@ -786,7 +778,7 @@ def constrained(spec: GrammarSpec) -> TurnPlan:
 async def test_a_required_call_and_the_reasoning_budget_are_used_up(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(*script(THOUGHT + call("1"), call("2"), answer()))
+    engine = await start_engine(*script(THOUGHT + call("1"), call("2"), final()))
     await play(gateway(engine), Session(), asked=constrained(SPEC))
     later = GrammarSpec(SPEC.tools, reasoning_budget=10 - len(encode_with_control("Think.")))
     assert [request.grammar for request in engine.requests] == [
@@ -797,7 +789,7 @@ async def test_a_required_call_and_the_reasoning_budget_are_used_up(
 
 
 async def test_a_grammar_that_stays_is_not_written_again(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     spec = GrammarSpec(SPEC.tools)
     await play(gateway(engine), Session(), asked=constrained(spec))
     one, other = [request.grammar for request in engine.requests]
@@ -813,7 +805,7 @@ async def test_at_a_limit_the_grammar_is_that_of_the_answer(start_engine: StartE
 
 
 async def test_parameters_of_the_answer_apply_in_a_later_turn(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     asked = plan(QUESTION, sampling=SamplingParams(logit_bias={7: 1.0}))
     await play(gateway(engine), Session(), asked=asked)
     one, other = [request.phases for request in engine.requests]
@@ -823,7 +815,7 @@ async def test_parameters_of_the_answer_apply_in_a_later_turn(start_engine: Star
 async def test_ten_calls_share_their_prompts(start_engine: StartEngine) -> None:
     turns = [THOUGHT + call(str(number)) for number in range(1, 11)]
     long = Message(Author(Role.USER), "word " * 500)
-    engine = await start_engine(*script(*turns, answer()))
+    engine = await start_engine(*script(*turns, final()))
     await play(gateway(engine), Session(), asked=plan(long))
     prompts = [request.prompt_token_ids for request in engine.requests]
     assert len(prompts) == 11
@@ -834,7 +826,7 @@ async def test_ten_calls_share_their_prompts(start_engine: StartEngine) -> None:
 
 
 async def test_the_start_of_a_call_names_its_tool(start_engine: StartEngine) -> None:
-    engine = await start_engine(*script(call("1"), answer()))
+    engine = await start_engine(*script(call("1"), final()))
     recorder = await play(gateway(engine), Session())
     (started,) = recorder.of(CallStarted)
     assert started.tool.hosted is PYTHON

@@ -21,8 +21,9 @@ from server.generation.answer_spec import AnswerSpec, LastEvents
 from server.generation.gateway import Gateway as RealGateway
 from server.generation.runs import Emit, Journal, Run, Runs, Show, WireEvent
 from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Usage
+from tests.sampled import final
 from tests.server.generation.recorder import Recorder
-from tests.server.tools.hosted import Session, answer, plan
+from tests.server.tools.hosted import Session, plan
 
 
 class Turn:
@@ -318,7 +319,7 @@ async def test_where_not_all_have_room_none_runs() -> None:
 async def test_where_not_all_have_room_the_sessions_of_all_are_closed(
     start_engine: Callable[..., Awaitable[Any]],
 ) -> None:
-    gate = RealGateway(await start_engine(answer()), Admission(running=1, waiting=3))
+    gate = RealGateway(await start_engine(final()), Admission(running=1, waiting=3))
     for _ in range(2):
         gate.admission.enter()
     sessions = [Session() for _ in range(4)]

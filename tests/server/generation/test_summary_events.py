@@ -20,9 +20,10 @@ from server.generation.turn_events import (
 )
 from server.ids import new_id
 from server.summaries.base import SummaryPart, SummaryRequest, SummaryUsage
+from tests.sampled import call, final
 from tests.server.generation.recorder import Recorder
 from tests.server.summaries.reasoning import PARAGRAPH, SHORT, START, thought
-from tests.server.tools.hosted import Session, answer, call, plan, script
+from tests.server.tools.hosted import Session, plan, script
 
 QUESTION = Message(Author(Role.USER), "How much?")
 StartEngine = Callable[..., Awaitable[Any]]
@@ -153,7 +154,7 @@ async def test_late_parts_are_incomplete(start_engine: StartEngine) -> None:
 
 async def test_instructions_and_results_of_tools_are_protected(start_engine: StartEngine) -> None:
     reasoning = f"<|channel|>analysis<|message|>{SHORT}<|end|>{START}"
-    engine = await start_engine(*script(reasoning + call("1"), reasoning + answer()))
+    engine = await start_engine(*script(reasoning + call("1"), reasoning + final()))
     summariser = Held()
     messages = (
         Message(Author(Role.DEVELOPER), DeveloperContent("Never say the word plugh to a user.")),
@@ -177,7 +178,7 @@ async def test_instructions_and_results_of_tools_are_protected(start_engine: Sta
 async def test_code_on_the_channel_of_reasoning_is_not_summarised(
     start_engine: StartEngine,
 ) -> None:
-    engine = await start_engine(*script(call(f"1 {PARAGRAPH}"), answer()))
+    engine = await start_engine(*script(call(f"1 {PARAGRAPH}"), final()))
     summariser = Held()
     run, recorder = await start(gateway(engine, summariser, 0.01), sessions=[Session()])
     await run.wait()

@@ -12,8 +12,9 @@ import uvicorn
 from server.http.answers import sse as sse_module
 from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
+from tests.sampled import call, final
 from tests.server.routes.test_responses_socket import connect
-from tests.server.tools.hosted import FILE, SEARCH, Tool, answer, call, script
+from tests.server.tools.hosted import FILE, SEARCH, Tool, script
 from tests.waiting import pass_time
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
@@ -37,7 +38,7 @@ def kinds(items: list[dict[str, Any]]) -> list[str]:
     return [item["type"] for item in items]
 
 
-THREE_CALLS = script(THOUGHT + call("1"), call("2"), call("3"), answer("Six."))
+THREE_CALLS = script(THOUGHT + call("1"), call("2"), call("3"), final("Six."))
 
 
 @pytest.mark.parametrize("include", [[], ["code_interpreter_call.outputs"]])
@@ -82,10 +83,10 @@ async def test_a_stream_shows_the_calls_as_they_are_stored(open_app: Any, store:
 async def test_the_next_response_repeats_calls_with_their_results(
     open_app: Any, store: Store
 ) -> None:
-    lines = [{"prompt_contains": "And now?", "completion": answer("Seven.")}]
+    lines = [{"prompt_contains": "And now?", "completion": final("Seven.")}]
     on_commentary = call("1").replace("analysis", "commentary")
     tool = Tool()
-    async with open_app(*lines, *script(on_commentary, answer()), store=store) as app:
+    async with open_app(*lines, *script(on_commentary, final()), store=store) as app:
         app.use(tool)
         first = (await app.post(RESPONSES, BODY)).json()
         asked = {**BODY, "input": "And now?", "previous_response_id": first["id"]}
@@ -102,7 +103,7 @@ async def test_a_conversation_continues_with_the_state_of_its_tools(
     open_app: Any, store: Store
 ) -> None:
     tool = Tool()
-    async with open_app(*script(call("1"), answer()), store=store) as app:
+    async with open_app(*script(call("1"), final()), store=store) as app:
         app.use(tool)
         conversation = (await app.post("/v1/conversations", {})).json()["id"]
         for _ in range(2):
@@ -153,7 +154,7 @@ async def test_a_limit_of_a_chat_request_is_told_to_the_model(open_app: Any) -> 
 async def test_a_call_has_the_time_that_the_server_gives(
     open_app: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], reason: str
 ) -> None:
-    lines = [{"prompt_contains": f"was stopped: {reason}", "completion": answer("So.")}]
+    lines = [{"prompt_contains": f"was stopped: {reason}", "completion": final("So.")}]
     tool = Tool()
     async with open_app(*lines, call("wait"), **options) as app:
         app.use(tool)
@@ -167,14 +168,14 @@ async def test_a_call_has_the_time_that_the_server_gives(
 
 async def test_a_tool_learns_the_time_that_its_calls_have(open_app: Any) -> None:
     tool = Tool()
-    async with open_app(answer(), tool_timeout="python=7") as app:
+    async with open_app(final(), tool_timeout="python=7") as app:
         app.use(tool)
         await app.post(RESPONSES, BODY)
     assert tool.contexts[0].timeout == 7
 
 
 async def test_files_are_cited(open_app: Any) -> None:
-    lines = [{"prompt_contains": "Written.", "completion": answer("In sandbox:/mnt/data/a.csv")}]
+    lines = [{"prompt_contains": "Written.", "completion": final("In sandbox:/mnt/data/a.csv")}]
     async with open_app(*lines, call("file")) as app:
         app.use(Tool())
         made = (await app.post(RESPONSES, BODY)).json()
@@ -183,7 +184,7 @@ async def test_files_are_cited(open_app: Any) -> None:
 
 
 async def test_a_failing_tool_is_no_error_of_the_server(open_app: Any) -> None:
-    lines = [{"prompt_contains": "The tool failed", "completion": answer("Sorry.")}]
+    lines = [{"prompt_contains": "The tool failed", "completion": final("Sorry.")}]
     async with open_app(*lines, call("crash")) as app:
         app.use(Tool())
         made = await app.post(RESPONSES, BODY)
@@ -229,7 +230,7 @@ async def test_a_background_response_is_cancelled_within_a_call(
 async def test_many_answers_use_sessions_of_their_own(open_app: Any) -> None:
     def turns(name: str) -> list[dict[str, Any]]:
         return [
-            {"prompt_contains": f"RESULT {name}", "completion": answer(f"Done {name}.")},
+            {"prompt_contains": f"RESULT {name}", "completion": final(f"Done {name}.")},
             {"prompt_contains": f"ask {name}", "completion": call(name)},
         ]
 
@@ -249,10 +250,10 @@ async def test_many_answers_use_sessions_of_their_own(open_app: Any) -> None:
 
 
 async def test_a_turn_over_a_websocket_runs_calls_and_continues_them(open_app: Any) -> None:
-    lines = [{"prompt_contains": "And now?", "completion": answer("Seven.")}]
+    lines = [{"prompt_contains": "And now?", "completion": final("Seven.")}]
     on_commentary = call("1").replace("analysis", "commentary")
     tool = Tool()
-    async with open_app(*lines, *script(on_commentary, answer())) as app:
+    async with open_app(*lines, *script(on_commentary, final())) as app:
         app.use(tool)
         async with connect(app) as socket:
             events = await socket.turn(**BODY, store=False)
@@ -343,7 +344,7 @@ async def test_each_choice_has_sessions_of_its_own(open_app: Any) -> None:
 
 async def test_a_client_call_after_a_hosted_one_comes_back_with_both(open_app: Any) -> None:
     function = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
-    lines = [{"prompt_contains": "from the client", "completion": answer("Both.")}]
+    lines = [{"prompt_contains": "from the client", "completion": final("Both.")}]
     tools = [CODE, {"type": "function", "function": {"name": "f", "parameters": {}}}]
     async with open_app(*lines, *script(call("1"), function), served_model_name=("m",)) as app:
         app.use(Tool())
@@ -360,7 +361,7 @@ async def test_a_client_call_after_a_hosted_one_comes_back_with_both(open_app: A
 
 
 async def test_a_browser_call_is_an_item_of_its_own(open_app: Any) -> None:
-    async with open_app(*script(call('{"query": "q"}', "browser.search"), answer())) as app:
+    async with open_app(*script(call('{"query": "q"}', "browser.search"), final())) as app:
         app.use(Tool(SEARCH))
         lines = [{"type": "web_search"}]
         made = (await app.post(RESPONSES, {"input": "q", "tools": lines})).json()

@@ -19,6 +19,7 @@ from server.openapi.operations import OPERATIONS
 from server.openapi.page import POLICY
 from server.responses.websocket import SteeringRefused, error_message
 from server.store.errors import PreviousNotFound
+from tests.sampled import call, final
 from tests.server.openapi_document import DOCUMENT
 from tests.server.tools import hosted
 from tests.server.tools.sample_tools import Calculator, Library, Servers
@@ -240,10 +241,10 @@ async def test_responses(open_app: Any, line: Any, body: Any, stream: bool) -> N
 async def test_responses_with_hosted_calls(
     open_app: Any, tool: Any, declaration: Any, include: str, text: str, stream: bool
 ) -> None:
-    call = hosted.call(text, declaration.calls[0].recipient)
-    after = {"prompt_contains": f"{call}<|start|>", "completion": hosted.answer()}
+    sampled = call(text, declaration.calls[0].recipient)
+    after = {"prompt_contains": f"{sampled}<|start|>", "completion": final()}
     body = {"input": "Hi", "tools": [tool], "include": [include], "stream": stream}
-    async with served(open_app, after, call) as app:
+    async with served(open_app, after, sampled) as app:
         app.use(hosted.Tool(declaration))
         made = checked(await app.post(RESPONSES, body))
     kinds = [item["type"] for item in (made[-1]["response"] if stream else made)["output"]]

@@ -18,9 +18,10 @@ from server.http.bodies.budget import Lease
 from server.telemetry import metrics
 from server.telemetry.metrics import CLIENT_LEFT
 from server.tools.python.process import ProcessSandbox
+from tests.sampled import call, final
 from tests.sandboxes import BareSandbox
 from tests.server.routes.test_responses_socket import connect
-from tests.server.tools.hosted import SEARCH, Tool, answer, call, script
+from tests.server.tools.hosted import SEARCH, Tool, script
 from tests.waiting import pass_time, until
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
@@ -121,7 +122,7 @@ def streamed_usage(text: str) -> dict[str, Any]:
 
 
 async def test_a_key_is_needed_where_the_api_needs_one(open_app: Any) -> None:
-    async with open_app(answer(), api_key=["secret"]) as app:
+    async with open_app(final(), api_key=["secret"]) as app:
         assert (await app.client.get("/metrics")).status_code == 401
         scraped = await scrape(app, authorization="Bearer secret")
     assert scraped("gpt_oss_http_errors_total", code="invalid_api_key") == 1
@@ -129,7 +130,7 @@ async def test_a_key_is_needed_where_the_api_needs_one(open_app: Any) -> None:
 
 
 async def test_the_text_is_that_of_prometheus(open_app: Any) -> None:
-    async with open_app(answer()) as app:
+    async with open_app(final()) as app:
         plain = await app.client.get("/metrics")
         accept = {"accept": "application/openmetrics-text; version=1.0.0"}
         other = await app.client.get("/metrics", headers=accept)
@@ -151,7 +152,7 @@ async def test_scrapes_share_a_text_for_each_format(
         return write(registry)
 
     monkeypatch.setattr(metrics, "generate_latest", noted)
-    async with open_app(answer()) as app:
+    async with open_app(final()) as app:
         texts = await asyncio.gather(*(app.client.get("/metrics") for _ in range(3)))
         await app.post(RESPONSES, {"input": "Hi."})
         texts.append(await app.client.get("/metrics"))
@@ -164,7 +165,7 @@ async def test_scrapes_share_a_text_for_each_format(
 
 
 async def test_a_part_that_cannot_serve_is_shown(open_app: Any) -> None:
-    async with open_app(answer()) as app:
+    async with open_app(final()) as app:
         await app.backend.stop()
         scraped = await scrape(app)
     assert scraped("gpt_oss_ready", part="engine") == 0
@@ -172,7 +173,7 @@ async def test_a_part_that_cannot_serve_is_shown(open_app: Any) -> None:
 
 
 async def test_two_applications_count_for_themselves(open_app: Any) -> None:
-    async with open_app(answer()) as one, open_app(answer()) as other:
+    async with open_app(final()) as one, open_app(final()) as other:
         await one.post(RESPONSES, {"input": "Hi."})
         assert (await scrape(other)).ended == {}
         assert (await scrape(one)).ended == {"stop": 1}
@@ -217,7 +218,7 @@ async def test_raw_completions_count_as_their_usage_says(open_app: Any) -> None:
 
 
 async def test_the_turns_after_hosted_calls_count(open_app: Any) -> None:
-    async with open_app(*script(call("1"), call("2"), answer("Three."))) as app:
+    async with open_app(*script(call("1"), call("2"), final("Three."))) as app:
         app.use(Tool())
         made = (await app.post(RESPONSES, {"input": "How much?", "tools": [CODE]})).json()
         scraped = await scraped_idle(app)
@@ -378,7 +379,7 @@ async def test_the_python_sessions_of_this_machine_are_shown(open_app: Any, tmp_
 
 @pytest.mark.parametrize(("text", "outcome"), [("fail", "failed"), ("crash", "failed")])
 async def test_a_call_that_fails_is_counted(open_app: Any, text: str, outcome: str) -> None:
-    lines = [{"prompt_contains": "ailed", "completion": answer()}, {"completion": call(text)}]
+    lines = [{"prompt_contains": "ailed", "completion": final()}, {"completion": call(text)}]
     async with open_app(*lines) as app:
         app.use(Tool())
         await app.post(RESPONSES, {"input": "Hi.", "tools": [CODE]})
@@ -391,7 +392,7 @@ async def test_a_call_that_takes_too_long_is_counted(
 ) -> None:
     tool = Tool()
     lines = [
-        {"prompt_contains": "was stopped", "completion": answer()},
+        {"prompt_contains": "was stopped", "completion": final()},
         {"completion": call("wait")},
     ]
     async with open_app(*lines, answer_timeout=3600) as app:
@@ -407,7 +408,7 @@ async def test_a_call_that_takes_too_long_is_counted(
 
 async def test_a_call_over_the_limit_is_refused(open_app: Any) -> None:
     lines = [{"prompt_contains": "limit of 1 tool calls", "completion": "So.<|return|>"}]
-    async with open_app(*lines, *script(call("1"), call("2"), answer())) as app:
+    async with open_app(*lines, *script(call("1"), call("2"), final())) as app:
         app.use(Tool())
         await app.post(RESPONSES, {"input": "Hi.", "tools": [CODE], "max_tool_calls": 1})
         scraped = await scraped_idle(app)
@@ -433,7 +434,7 @@ async def test_a_call_whose_client_leaves_is_cancelled(open_app: Any) -> None:
 
 
 async def test_a_tool_is_counted_by_its_kind(open_app: Any) -> None:
-    turns = script(call("1", "browser.search"), answer())
+    turns = script(call("1", "browser.search"), final())
     async with open_app(*turns) as app:
         app.use(Tool(SEARCH))
         await app.post(RESPONSES, {"input": "Hi.", "tools": [{"type": "web_search"}]})

@@ -17,6 +17,7 @@ from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from server.tools.fetch.client import Limits
+from tests.sampled import browse, final
 from tests.server.routes.test_hosted_answers import kinds, sse
 from tests.server.routes.test_openapi import checked
 from tests.server.tools.fetch.network import Site, answer
@@ -107,15 +108,6 @@ async def web() -> AsyncIterator[Web]:
     await web.stop()
 
 
-def call(function: str, **arguments: Any) -> str:
-    text = json.dumps(arguments)
-    return f"<|channel|>analysis to=browser.{function} code<|message|>{text}<|call|>"
-
-
-def final(text: str) -> str:
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
 def turns(*completions: str) -> list[dict[str, Any]]:
     """Script lines: the turn after each display, whose number is in the prompt."""
     later = [
@@ -126,7 +118,7 @@ def turns(*completions: str) -> list[dict[str, Any]]:
 
 
 CITED = "𝒳 4096【1†L0-L1】 and 4096【1†L0】【9†L3】."
-THREE = (call("search", query="limits"), call("open", id=0), call("find", pattern="4096"))
+THREE = (browse("search", query="limits"), browse("open", id=0), browse("find", pattern="4096"))
 
 
 def expected(web: Web) -> tuple[str, list[dict[str, Any]]]:
@@ -212,7 +204,7 @@ async def test_what_the_model_sampled_is_stored_for_the_next_turn(
     open_app: Any, web: Web, store: Store
 ) -> None:
     lines = [
-        {"prompt_contains": "And then?", "completion": call("open", id=0, cursor=0)},
+        {"prompt_contains": "And then?", "completion": browse("open", id=0, cursor=0)},
         *turns(*THREE, final(CITED)),
     ]
     lines.insert(0, {"prompt_contains": "[3] ", "completion": final("Again【1†L0】.")})
@@ -236,8 +228,8 @@ async def test_the_next_answer_of_a_conversation_has_the_earlier_pages(
 ) -> None:
     lines = [
         {"prompt_contains": "[2] ", "completion": final("Again【1†L0】 and【2†L0】.")},
-        {"prompt_contains": "And then?", "completion": call("open", id=1, cursor=0)},
-        *turns(call("search", query="x"), call("open", id=0), final("Yes【1†L0】.")),
+        {"prompt_contains": "And then?", "completion": browse("open", id=1, cursor=0)},
+        *turns(browse("search", query="x"), browse("open", id=0), final("Yes【1†L0】.")),
     ]
     async with open_app(*lines, store=store) as app:
         app.use(web.tool)
@@ -258,7 +250,7 @@ async def test_items_that_come_back_without_a_store_still_have_their_pages(
 ) -> None:
     lines = [
         {"prompt_contains": "And then?", "completion": final("Again【1†L0】.")},
-        *turns(call("search", query="limits"), call("open", id=0), final("Yes【1†L0】.")),
+        *turns(browse("search", query="limits"), browse("open", id=0), final("Yes【1†L0】.")),
     ]
     async with open_app(*lines) as app:
         app.use(web.tool)
@@ -271,8 +263,8 @@ async def test_items_that_come_back_without_a_store_still_have_their_pages(
 
 
 async def test_a_link_of_an_earlier_search_is_opened(open_app: Any, web: Web) -> None:
-    searches = (call("search", query="limits"), call("search", query="other"))
-    lines = turns(*searches, call("open", id=0, cursor=0), final("Done【2†L0】."))
+    searches = (browse("search", query="limits"), browse("search", query="other"))
+    lines = turns(*searches, browse("open", id=0, cursor=0), final("Done【2†L0】."))
     async with open_app(*lines) as app:
         app.use(web.tool)
         made = (await app.post(RESPONSES, {"input": "q", **SEARCHES})).json()
@@ -284,7 +276,9 @@ JSON_FORMAT = {"type": "json_schema", "name": "a", "schema": {"type": "object"}}
 
 
 async def test_an_answer_in_json_has_no_links(open_app: Any, web: Web) -> None:
-    lines = turns(call("search", query="limits"), call("open", id=0), final('{"a": "4【1†L0】"}'))
+    lines = turns(
+        browse("search", query="limits"), browse("open", id=0), final('{"a": "4【1†L0】"}')
+    )
     async with open_app(*lines, served_model_name=("m",)) as app:
         app.use(web.tool)
         body = {"input": "q", **SEARCHES, "text": {"format": JSON_FORMAT}}
@@ -315,7 +309,7 @@ HOSTILE = {
 async def test_hostile_pages_end_no_answer(open_app: Any, web: Web, page: str) -> None:
     lines = [
         {"prompt_contains": f'localhost:{web.port}/{page}"', "completion": final("Ok.")},
-        {"completion": call("open", id=f"{web.base}/{page}")},
+        {"completion": browse("open", id=f"{web.base}/{page}")},
     ]
     async with open_app(*lines) as app:
         app.use(web.tool)
@@ -334,7 +328,7 @@ async def test_a_page_that_never_arrives_ends_no_answer(open_app: Any) -> None:
     await web.start(seconds=0.2)
     lines = [
         {"prompt_contains": "took too long to load", "completion": final("Ok.")},
-        {"completion": call("open", id=f"{web.base}/slow")},
+        {"completion": browse("open", id=f"{web.base}/slow")},
     ]
     async with open_app(*lines) as app:
         app.use(web.tool)
@@ -384,8 +378,8 @@ async def test_many_answers_do_not_mix_their_pages(open_app: Any, web: Web) -> N
     for name in names:
         web.pages[f"/{name}"] = answer(f"<title>{name}</title><p>Text of {name}.</p>")
         cited = {"prompt_contains": f"Text of {name}.", "completion": final(f"{name}【1†L0】")}
-        opened = {"prompt_contains": f"【0†{name}†", "completion": call("open", id=0)}
-        asked = {"prompt_contains": f"ask {name}", "completion": call("search", query=name)}
+        opened = {"prompt_contains": f"【0†{name}†", "completion": browse("open", id=0)}
+        asked = {"prompt_contains": f"ask {name}", "completion": browse("search", query=name)}
         lines += [cited, opened, asked]
     async with open_app(*lines) as app:
         app.use(web.tool)

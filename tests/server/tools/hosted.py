@@ -141,16 +141,6 @@ class Tool:
         return self.sessions[-1]
 
 
-def call(text: str, recipient: str = "python") -> str:
-    """A sampled call, as a script has it after `<|start|>assistant`."""
-    return f"<|channel|>analysis to={recipient} code<|message|>{text}<|call|>"
-
-
-def answer(text: str = "Done.") -> str:
-    """A sampled answer, as a script has it after `<|start|>assistant`."""
-    return f"<|channel|>final<|message|>{text}<|return|>"
-
-
 def script(*completions: str) -> list[dict[str, Any]]:
     """Script lines for the turns of one answer: each prompt has one more result than the last."""
     lines = [

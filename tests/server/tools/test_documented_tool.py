@@ -13,8 +13,9 @@ from server.store.responses.memory import MemoryStore
 from server.tools.base import ToolContext
 from server.tools.registry import ToolSetup
 from tests.documentation import ROOT, blocks
+from tests.sampled import final
 from tests.server.outbound.responses.test_events import CREATED
-from tests.server.tools.hosted import answer, declared, plan
+from tests.server.tools.hosted import declared, plan
 
 
 def documented() -> Any:
@@ -28,7 +29,7 @@ def documented() -> Any:
 async def test_the_documented_tool_runs(start_engine: Callable[..., Awaitable[Any]]) -> None:
     header = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>"
     engine = await start_engine(
-        {"prompt_contains": "<|message|>Invalid arguments", "completion": answer("Sorry.")},
+        {"prompt_contains": "<|message|>Invalid arguments", "completion": final("Sorry.")},
         {"prompt_contains": "<|message|>3<", "completion": header + '{"n": 1}<|call|>'},
         header + '{"numbers": [1, 2]}<|call|>',
     )
