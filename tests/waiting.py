@@ -20,3 +20,9 @@ def pass_time(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     now = loop.time
     monkeypatch.setattr(loop, "time", lambda: now() + seconds)
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(50):
+        await asyncio.sleep(0)

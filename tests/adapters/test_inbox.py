@@ -3,17 +3,12 @@ import asyncio
 import pytest
 
 from adapters.inbox import Inbox
+from tests.waiting import settle
 
 
 @pytest.fixture
 async def inbox() -> Inbox[int]:
     return Inbox()
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_what_nobody_waited_for_is_handed_over_at_once(inbox: Inbox[int]) -> None:

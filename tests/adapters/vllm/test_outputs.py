@@ -27,6 +27,7 @@ from adapters.vllm.outputs import (
     TokenOutputs,
     deliver_directly,
 )
+from tests.waiting import settle
 
 
 def output(*ids: int, request: str = "r", reason: FinishReason | None = None) -> EngineCoreOutput:
@@ -191,12 +192,6 @@ async def reader(pair: Pair) -> AsyncIterator[OutputSocket]:
     reader = OutputSocket(pair.pull)
     yield reader
     reader.close()
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def read(reader: OutputSocket, count: int = 1) -> list[list[bytes]]:

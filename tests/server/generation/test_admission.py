@@ -5,6 +5,7 @@ import pytest
 
 from server.errors import RateLimited
 from server.generation.admission import Admission, NoSpareSlot, Ticket
+from tests.waiting import settle
 
 
 class Guest:
@@ -22,12 +23,6 @@ class Guest:
                 await self.go.wait()
         finally:
             ticket.leave()
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 def test_all_places_can_be_taken_and_no_more() -> None:

@@ -24,6 +24,7 @@ from server.generation.turn_events import TextDelta, TurnEvent, TurnFinished, Us
 from tests.sampled import final
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
+from tests.waiting import settle
 
 
 class Turn:
@@ -141,11 +142,6 @@ async def begin(
 
 async def read(run: Run) -> list[Any]:
     return [event.get("text") async for batch in run.follow() for event in batch]
-
-
-async def settle() -> None:
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -9,6 +9,7 @@ import pytest
 
 from server.errors import InvalidRequest, ServerFailed
 from server.generation.runs import Emit, Run, Runs, Show, WireEvent
+from tests.waiting import settle
 
 
 def events(*numbers: int) -> list[WireEvent]:
@@ -70,12 +71,6 @@ def journal() -> SlowJournal:
     journal = SlowJournal()
     journal.go.set()
     return journal
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def read(run: Run) -> list[int]:

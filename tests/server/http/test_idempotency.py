@@ -20,6 +20,7 @@ from server.errors import ServerFailed
 from server.http.bodies.budget import Budget, Lease
 from server.http.idempotency import LARGE, MAX_KEY, OVERHEAD, Idempotency
 from server.http.request_state import state_of
+from tests.waiting import settle
 
 
 class Owner:
@@ -213,8 +214,7 @@ async def test_what_breaks_when_its_client_has_left_is_logged(
     server.error = ValueError("a bug")
     await sent_until(server, server.started)
     server.go.set()
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settle()
     assert "a bug" in caplog.text
     server.error = None
     assert (await server.post(path="/stream")).text == "ab"

@@ -13,6 +13,7 @@ from server.store.errors import RunLost, StoreUnavailable
 from server.store.responses.base import Event, StoredResponse
 from server.store.responses.memory import MemoryStore
 from tests.server.store.test_contract import THOUGHT, running
+from tests.waiting import settle
 
 LAST = {
     "type": "response.completed",
@@ -217,8 +218,7 @@ async def test_the_terminal_event_waits_for_an_append_that_hangs() -> None:
     await store.appending.wait()
     for number in range(1, 5):
         await writer.write([delta(number)], shown.extend)
-        for _ in range(5):  # another append would start here
-            await asyncio.sleep(0)
+        await settle()  # another append would start here
     asyncio.get_running_loop().call_soon(store.released.set)
     await writer.write([LAST], shown.extend)
     assert store.appends == 1
@@ -244,8 +244,7 @@ async def test_nothing_is_appended_after_the_terminal_event() -> None:
     writer = await journal(store)
     await writer.write([delta(0)], shown.extend)
     await writer.write([LAST], shown.extend)
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settle()
     assert not store.appended.is_set()
     assert await stored_events(store) == shown == [delta(0), LAST]
 

@@ -19,6 +19,7 @@ from server.store.change_signal import ChangeSignal
 from server.store.errors import StoreUnavailable
 from server.store.responses.base import Ledger, StoredResponse
 from server.store.responses.memory import MemoryStore
+from tests.waiting import settle
 
 RESPONSE = {"id": "r", "status": "in_progress", "output": []}
 STORED = StoredResponse("a", RESPONSE, "2026-01-31", (), (), ())
@@ -45,12 +46,6 @@ async def read_events(
     store: MemoryStore, start: int = 0, follow: Any = follow_stored
 ) -> list[dict[str, Any]]:
     return [event async for batch in follow(store, "a", "r", start) for event in batch]
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])

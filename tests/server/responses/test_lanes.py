@@ -13,6 +13,7 @@ from server.errors import APIError
 from server.http.bodies.budget import Budget, Lease
 from server.responses.lanes import MAX_ANSWERS, MAX_LANES, MAX_REQUESTS, Lane, Lanes
 from server.threads import LARGE
+from tests.waiting import settle
 
 
 class Answers:
@@ -48,7 +49,7 @@ class Answers:
     async def end(self, *names: str) -> None:
         for name in names:
             self._ends[name].set()
-        await settled()
+        await settle()
 
 
 def _input(message: bytes) -> str:
@@ -56,12 +57,6 @@ def _input(message: bytes) -> str:
         return str(json.loads(message)["input"])
     except (ValueError, KeyError, TypeError):
         return "?"
-
-
-async def settled() -> None:
-    """Let all tasks run until they wait."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -80,7 +75,7 @@ async def test_a_lane_is_answered_in_order_and_others_meanwhile() -> None:
         answers.take("b1", stream_id="b")
         answers.take("1")
         answers.take("2", stream_id=None)
-        await settled()
+        await settle()
         assert answers.begun == [("a1", "a"), ("b1", "b"), ("1", None)]
         await answers.end("a1", "1")
     assert answers.begun[3:] == [("a2", "a"), ("2", None)]
@@ -90,7 +85,7 @@ async def test_a_lane_is_answered_in_order_and_others_meanwhile() -> None:
 async def test_an_invalid_name_is_refused(name: Any) -> None:
     async with serving() as answers:
         answers.take("1", stream_id=name)
-        await settled()
+        await settle()
     assert answers.begun == [("invalid_stream_id", None)]
 
 
@@ -119,7 +114,7 @@ async def fill(answers: Answers) -> None:
     """Give as many lanes a name as may have one."""
     for number in range(MAX_LANES):
         answers.take(f"{number}", stream_id=f"lane-{number}")
-        await settled()
+        await settle()
         await answers.end(f"{number}")
 
 
@@ -130,7 +125,7 @@ async def test_so_many_lanes_have_names() -> None:
         await fill(answers)
         answers.take("refused", stream_id="new")
         answers.take("again", stream_id="lane-0")
-        await settled()
+        await settle()
     assert [lane for _, lane in answers.begun[1:-2]] == [f"lane-{n}" for n in range(MAX_LANES)]
     assert answers.begun[-2:] == [("websocket_stream_limit_reached", "new"), ("again", "lane-0")]
 
@@ -141,7 +136,7 @@ async def test_a_request_that_gets_no_lane_is_refused_after_those_without_a_name
         answers.take("unnamed")
         answers.take("bad", stream_id="new")
         answers.take("worse", stream_id="")
-        await settled()
+        await settle()
         assert answers.begun[MAX_LANES:] == [("unnamed", None)]
         await answers.end("unnamed")
     refused = [("websocket_stream_limit_reached", "new"), ("invalid_stream_id", None)]
@@ -152,7 +147,7 @@ async def test_so_many_requests_are_answered_at_once() -> None:
     async with serving() as answers:
         for number in range(MAX_ANSWERS + 1):
             answers.take(f"{number}", stream_id=f"{number}")
-        await settled()
+        await settle()
         assert len(answers.begun) == MAX_ANSWERS
         await answers.end("3")
         assert len(answers.begun) == MAX_ANSWERS + 1
@@ -163,7 +158,7 @@ async def test_one_request_for_each_lane_may_come_at_once() -> None:
         answers.take("unnamed")
         for number in range(MAX_LANES):
             answers.take(f"{number}", stream_id=f"{number}")
-        await settled()
+        await settle()
         await answers.end("unnamed", *map(str, range(MAX_LANES)))
     assert "rate_limit_exceeded" not in dict(answers.begun)
     assert len(answers.begun) == MAX_LANES + 1
@@ -173,10 +168,10 @@ async def test_more_requests_are_refused_after_the_last_that_waits() -> None:
     async with serving() as answers:
         for number in range(MAX_REQUESTS + 2):
             answers.take(f"{number}", stream_id="a")
-        await settled()
+        await settle()
         await answers.end(*map(str, range(MAX_REQUESTS)))
         answers.take("later", stream_id="a")
-        await settled()
+        await settle()
     assert answers.begun[-3:] == [("rate_limit_exceeded", None)] * 2 + [("later", "a")]
 
 
@@ -186,7 +181,7 @@ async def test_requests_that_come_between_refusals_are_refused_too() -> None:
             answers.take(f"{number}", stream_id="a")
         answers.take("last", stream_id="b")
         answers.take("refused")
-        await settled()
+        await settle()
         answers.when_refused = lambda: answers.take("refused too")
         await answers.end("last")
     assert answers.begun[-2:] == [("rate_limit_exceeded", None)] * 2
@@ -198,7 +193,7 @@ async def test_no_idle_lane_keeps_its_last_request() -> None:
     async with serving() as answers:
         for number in range(MAX_LANES):
             answers.lanes.take(texts[number])
-        await settled()
+        await settle()
         await answers.end("x")
         assert len(answers.begun) == MAX_LANES
         assert [sys.getrefcount(text) for text in texts] == references
@@ -218,9 +213,9 @@ async def test_an_end_waits_for_the_answers_of_all_lanes_and_comes_once() -> Non
         answers.take("a1", stream_id="a")
         answers.take("a2", stream_id="a")
         answers.take("b1", stream_id="b")
-        await settled()
+        await settle()
         ends = {asyncio.ensure_future(answers.lanes.end()) for _ in range(2)}
-        await settled()
+        await settle()
         await answers.end("a1")
         assert not any(end.done() for end in ends)
         await answers.end("b1")
@@ -235,9 +230,9 @@ async def test_after_an_end_no_request_is_answered_that_waited_for_a_place() -> 
     async with serving() as answers:
         for number in range(MAX_ANSWERS + 1):
             answers.take(f"{number}", stream_id=f"{number}")
-        await settled()
+        await settle()
         ending = asyncio.ensure_future(answers.lanes.end())
-        await settled()
+        await settle()
         await answers.end(*map(str, range(MAX_ANSWERS)))
         assert len(answers.begun) == MAX_ANSWERS
         assert ending.done()

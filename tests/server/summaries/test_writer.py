@@ -17,6 +17,7 @@ from server.summaries.base import (
 )
 from server.summaries.sources import Sources
 from server.summaries.writer import EVERY, LATEST, LEAST, LatePart, SummaryWriter
+from tests.waiting import settle
 
 SECONDS = 60.0
 
@@ -68,12 +69,6 @@ def think(made: SummaryWriter, text: str, tokens: int) -> list[SummaryPart]:
     made.add(text)
     made.count(tokens)
     return made.take()
-
-
-async def settle() -> None:
-    """Let all tasks go on until they wait."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def texts(parts: Any) -> list[str]:

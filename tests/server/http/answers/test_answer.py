@@ -14,7 +14,7 @@ from server.generation.runs import Emit, Run, Show, WireEvent
 from server.http.answers.answer import json_response, respond
 from server.http.answers.backlog import EVENTS_AT_ONCE, Feed
 from server.outbound.event_bytes import unnamed
-from tests.waiting import until
+from tests.waiting import settle, until
 
 
 class Connection:
@@ -206,8 +206,7 @@ async def test_only_a_run_that_others_may_join_keeps_what_is_streamed(
     run = Run(produce, journal=journal)
     response = await respond(feed(run), connection.request, stream=True, fold=count)
     streaming = asyncio.create_task(response({"type": "http"}, connection.receive, send))
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settle()
     assert run.events == ([] if journal is None else [{"a": 1}])
     over.set()
     await streaming

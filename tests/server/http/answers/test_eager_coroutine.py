@@ -5,6 +5,7 @@ from contextlib import suppress
 import pytest
 
 from server.http.answers.eager_coroutine import Suspended, run_until_suspended
+from tests.waiting import settle
 
 
 class Steps:
@@ -32,12 +33,6 @@ def suspended(work: Awaitable[None]) -> Suspended:
     waiting = run_until_suspended(work)
     assert waiting is not None
     return waiting
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def test_work_that_never_waits_is_done_at_once() -> None:

@@ -17,6 +17,7 @@ from server.http.answers.backlog import Feed, Stored
 from server.http.answers.sse import RunStream, stream_batches
 from server.http.request_state import state_of
 from server.outbound.event_bytes import named, unnamed
+from tests.waiting import settle
 
 EVENT = {"type": "response.created", "text": "é\n"}
 ONE, TWO, THREE = (b'data: {"n":%d}\n\n' % number for number in (1, 2, 3))
@@ -127,12 +128,6 @@ async def full() -> Client:
     client = Client()
     client.reads.clear()
     return client
-
-
-async def settle() -> None:
-    """Let every task run until it waits."""
-    for _ in range(10):
-        await asyncio.sleep(0)
 
 
 async def end(*streaming: "asyncio.Task[None]") -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import CellEvent, OutputText, SandboxLimits
+from tests.waiting import settle
 
 LIMITS = SandboxLimits()
 MIB = 1 << 20
@@ -74,12 +75,6 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def turns() -> None:
-    """Let other tasks run as far as they get without waiting for a thread or a process."""
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
 class Paused:
     """A function that waits on its thread until it may go on. results: what it returned."""
 
@@ -99,7 +94,7 @@ class Paused:
         """Cancel a task while it waits for the function, which then goes on."""
         await self.began.wait()
         task.cancel()
-        await turns()
+        await settle()
         self.go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await task

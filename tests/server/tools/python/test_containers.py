@@ -23,7 +23,7 @@ from server.tools.python.sandbox import (
 from server.tools.python.written_files import changes
 from tests.containers import World, new_world
 from tests.sandboxes import BareSandbox
-from tests.server.tools.python.cells import turns
+from tests.waiting import settle
 
 OPTIONS = ContainerOptions("x")
 
@@ -330,7 +330,7 @@ async def test_a_failed_check_is_not_the_last(
     assert "the check for idle containers failed" in caplog.text
     await world.service.stop()
     checked.clear()
-    await turns()
+    await settle()
     assert not checked.is_set()
 
 
@@ -448,7 +448,7 @@ async def test_an_upload_at_the_end_of_a_cell_keeps_its_id(world: World) -> None
         if not uploads:
             upload = world.service.add_file("a", container_id, "x", _content(b"one"))
             uploads.append(asyncio.create_task(upload))
-            await turns()
+            await settle()
         return listing
 
     world.sandbox.files = files  # type: ignore[method-assign]
@@ -512,7 +512,7 @@ async def test_a_file_that_is_deleted_at_the_end_of_a_cell_is_gone(world: World)
         listing = await list_files(session)
         deletion = world.service.delete_file("a", container_id, file.id)
         deleting.append(asyncio.create_task(deletion))
-        await turns()
+        await settle()
         return listing
 
     world.sandbox.files = files  # type: ignore[method-assign]

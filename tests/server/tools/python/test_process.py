@@ -43,6 +43,7 @@ from tests.server.tools.python.cells import (
     started,
     text_of,
 )
+from tests.waiting import settle
 
 
 async def test_a_start_that_is_under_way_is_not_begun_again(
@@ -130,8 +131,7 @@ async def test_folders_are_made_before_they_are_deleted_when_the_sandbox_stops(
     await cell(sandbox, "a", "1")
     await making.wait()
     stopping = asyncio.create_task(sandbox.stop())
-    for _ in range(10):
-        await asyncio.sleep(0)
+    await settle()
     assert deleted == []
     go_on.set()
     await stopping

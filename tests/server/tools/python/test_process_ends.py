@@ -31,8 +31,8 @@ from tests.server.tools.python.cells import (
     runs,
     started,
     text_of,
-    turns,
 )
+from tests.waiting import settle
 
 OTHER = SandboxLimits(output=1 << 20)
 """Not those of the process that waits: a session with these starts one of its own."""
@@ -70,7 +70,7 @@ class SlowStart:
 async def close_before(go_on: asyncio.Event | threading.Event, sandbox: ProcessSandbox) -> None:
     """Close the session `a` while something waits for the event; then set that."""
     closing = asyncio.create_task(sandbox.close("a"))
-    await turns()
+    await settle()
     go_on.set()
     await closing
 
@@ -99,7 +99,7 @@ async def test_a_process_that_starts_while_the_sandbox_stops_has_ended_then(
     task = asyncio.create_task(cell(sandbox, "a", "1"))
     await start.spawned.wait()
     stopping = asyncio.create_task(sandbox.stop())
-    await turns()
+    await settle()
     start.go_on.set()
     await stopping
     # All of them, with the one that waited.
@@ -154,9 +154,9 @@ async def test_a_session_that_is_closed_before_its_process_starts_has_none(
     await sandbox.create("a", OTHER)
     async with sandbox._sessions["a"].moving:
         task = asyncio.create_task(cell(sandbox, "a", "1"))
-        await turns()
+        await settle()
         closing = asyncio.create_task(sandbox.close("a"))
-        await turns()
+        await settle()
     await closing
     with pytest.raises(NoSuchSession):
         await task
@@ -173,7 +173,7 @@ async def test_a_process_that_gets_a_session_while_the_sandbox_stops_ends(
     task = asyncio.create_task(cell(sandbox, "a", ENDLESS))
     await paused.began.wait()
     stopping = asyncio.create_task(sandbox.stop())
-    await turns()
+    await settle()
     paused.go_on.set()
     await stopping
     assert running() < before
@@ -189,7 +189,7 @@ async def test_a_session_that_is_closed_while_it_gets_a_process_has_no_link(
     task = asyncio.create_task(cell(sandbox, "a", ENDLESS))
     await paused.began.wait()
     closing = asyncio.create_task(sandbox.close("a"))
-    await turns()
+    await settle()
     # Another one of its name keeps its own folder.
     await sandbox.create("a", LIMITS)
     await sandbox.write("a", "x", content(b"1"))
@@ -210,9 +210,9 @@ async def test_a_waiting_process_that_a_session_cannot_have_ends(sandbox: Proces
     assert warm.live is not None
     async with sandbox._sessions["a"].moving:
         task = asyncio.create_task(cell(sandbox, "a", "1"))
-        await turns()
+        await settle()
         closing = asyncio.create_task(sandbox.close("a"))
-        await turns()
+        await settle()
     await closing
     with pytest.raises(NoSuchSession):
         await task
@@ -285,9 +285,9 @@ async def test_a_session_whose_end_is_cancelled_ends(root: Path, sandbox: Proces
     await cell(sandbox, "a", "1")
     async with sandbox._sessions["a"].moving:
         closing = asyncio.create_task(sandbox.close("a"))
-        await turns()
+        await settle()
         closing.cancel()
-        await turns()
+        await settle()
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert running() == processes
@@ -318,7 +318,7 @@ async def test_a_start_that_waits_for_its_session_delays_no_other(sandbox: Proce
         await sandbox.create(name, OTHER)
     async with sandbox._sessions["a"].moving, asyncio.timeout(60):
         waiting = asyncio.create_task(cell(sandbox, "a", "'a'"))
-        await turns()
+        await settle()
         assert text_of(await cell(sandbox, "b", "'b'")) == "'b'\n"
     assert text_of(await waiting) == "'a'\n"
 

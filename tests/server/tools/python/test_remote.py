@@ -27,7 +27,8 @@ from server.tools.python.sandbox import (
 )
 from server.tools.python.service import create_service
 from server.tools.python.wire import decode_error, decode_event, decode_limits, encode_event
-from tests.server.tools.python.cells import content, turns
+from tests.server.tools.python.cells import content
+from tests.waiting import settle
 
 LIMITS = SandboxLimits(memory=1 << 20)
 
@@ -184,12 +185,12 @@ async def test_leaving_a_cell_leaves_no_task(inner: FakeSandbox) -> None:
     lines = service_module._lines(inner.run("a", "wait", 60))
     assert decode_event((await anext(lines)).decode()) == OutputText("stdout", "wait")
     waiting = asyncio.ensure_future(anext(lines))
-    await turns()
+    await settle()
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     await inner.ended.wait()
-    await turns()
+    await settle()
     assert asyncio.all_tasks() == before
 
 
