@@ -338,7 +338,8 @@ class ProcessSandbox:
             oldest = min(idle, key=lambda each: each.used)
             assert oldest.live is not None
             live, oldest.live, oldest.lost = oldest.live, None, True
-            await live.kill("")
+            # Also after a cancellation: nobody else knows the process any more.
+            await completed(live.kill(""))
 
     # The process that waits for a session
 

@@ -363,6 +363,23 @@ async def test_a_process_that_gives_way_to_a_cancelled_cell_leaves_no_descriptor
         await sandbox.stop()
 
 
+async def test_a_process_that_gives_way_to_a_cancelled_cell_has_ended_with_it(root: Path) -> None:
+    sandbox = await started(root, most=1)
+    try:
+        for name in "ab":
+            await sandbox.create(name, LIMITS)
+        await cell(sandbox, "a", "1")
+        process = sandbox._sessions["a"].live
+        assert process is not None
+        task = asyncio.create_task(cell(sandbox, "b", "1"))
+        while sandbox._sessions["a"].live is not None:  # noqa: ASYNC110 - nothing signals it
+            await asyncio.sleep(0)
+        await cancelled(task)
+        assert not runs(process.pid)
+    finally:
+        await sandbox.stop()
+
+
 async def test_the_cell_after_one_that_was_cut_off_gets_another_process(
     sandbox: ProcessSandbox,
 ) -> None:
