@@ -9,7 +9,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from openai import OpenAI
 
 from tests.forks import COMMAND, Fork, Forks
 from tests.node import installed
@@ -72,6 +74,22 @@ def url_of(process: Process) -> str:
 def serve(start: Start) -> Serve:
     """Starts servers: script lines and further options in, the base URL out."""
     return lambda *arguments: start(*arguments)[1]
+
+
+@pytest.fixture
+def client(base_url: str) -> Iterator[OpenAI]:
+    """The SDK, for a module with a fixture `base_url`."""
+    with OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
+        yield client
+
+
+def with_python(start: Start, lines: list[dict[str, Any]], *options: str) -> tuple[Fork, str]:
+    """A server that runs Python; the test is skipped where this machine cannot confine it."""
+    process, url = start(lines, "--hosted-tools", "python", *options)
+    python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
+    if python != "on":
+        pytest.skip(f"python is {python}")
+    return process, url
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,7 @@ from openai import APIStatusError, OpenAI
 from openai.types.responses import Response
 
 from tests.clients.agents_sdk import run_config
-from tests.clients.conftest import RunScript, Start
-from tests.forks import Fork
+from tests.clients.conftest import RunScript, Start, with_python
 from tests.sampled import call, final
 
 MODEL = "gpt-oss-test"
@@ -61,22 +60,7 @@ STATE = [
 
 @pytest.fixture(scope="module")
 def base_url(start: Start) -> str:
-    return with_python(start, [*COUNT, *ADD, *STATE])[1]
-
-
-def with_python(start: Start, lines: list[dict[str, Any]], *options: str) -> tuple[Fork, str]:
-    """A server that runs Python; the test is skipped where this machine cannot confine it."""
-    process, url = start(lines, "--served-model-name", MODEL, "--hosted-tools", "python", *options)
-    python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
-    if python != "on":
-        pytest.skip(f"python is {python}")
-    return process, url
-
-
-@pytest.fixture
-def client(base_url: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
-        yield client
+    return with_python(start, [*COUNT, *ADD, *STATE], "--served-model-name", MODEL)[1]
 
 
 # The SDK in Python
@@ -234,7 +218,7 @@ def sandbox_url() -> Iterator[str]:
 
 def test_a_sandbox_of_its_own_runs_the_calls(start: Start, sandbox_url: str) -> None:
     options = ("--python-sandbox", sandbox_url, "--python-sandbox-key", "k")
-    _, url = with_python(start, COUNT, *options)
+    _, url = with_python(start, COUNT, "--served-model-name", MODEL, *options)
     with OpenAI(base_url=url, api_key="any", max_retries=0) as client:
         made = client.responses.create(model=MODEL, input="Count.", tools=[TOOL], include=OUTPUTS)
         check(made, outputs=True)

@@ -17,7 +17,7 @@ import httpx
 import pytest
 from openai import AsyncOpenAI
 
-from tests.clients.conftest import Start
+from tests.clients.conftest import Start, with_python
 from tests.forks import Fork
 from tests.sampled import call, final
 
@@ -30,15 +30,6 @@ AT_ONCE = 12
 
 LONG = 'import subprocess; subprocess.run(["sleep", "4711"])'
 LINES = [{"prompt_contains": "Wait", "completion": call(LONG)}]
-
-
-def with_python(start: Start, lines: list[dict[str, Any]], *options: str) -> tuple[Fork, str]:
-    """A server that runs Python; the test is skipped where this machine cannot confine it."""
-    process, url = start(lines, "--hosted-tools", "python", *options)
-    python = httpx.get(f"{url.removesuffix('/v1')}/ready").json()["tools"]["python"]
-    if python != "on":
-        pytest.skip(f"python is {python}")
-    return process, url
 
 
 def events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -60,12 +60,6 @@ class Event(BaseModel):
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
     return serve(SCRIPT, "--served-model-name", MODEL, "--max-running", "1", "--max-waiting", "4")
-
-
-@pytest.fixture
-def client(base_url: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
-        yield client
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Web searches of clients, against real server processes with the default search."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -50,12 +50,6 @@ SCRIPT = [
 @pytest.fixture(scope="module")
 def base_url(serve: Callable[..., str]) -> str:
     return serve(SCRIPT, "--served-model-name", MODEL, "--hosted-tools", "browser")
-
-
-@pytest.fixture
-def client(base_url: str) -> Iterator[OpenAI]:
-    with OpenAI(base_url=base_url, api_key="any", max_retries=0) as client:
-        yield client
 
 
 # The SDK in Python
