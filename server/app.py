@@ -153,12 +153,14 @@ def create_app(
         store=store,
         sealer=sealer,
         body_budget=Budget(settings.max_body_memory),
-        tools=toolbox.by_type,
         files=library,
         containers=container_service,
+        toolbox=toolbox,
+        readiness=Readiness(backend, store),
+        metrics=metrics,
         traffic=traffic,
     )
-    _show_gauges(metrics, context, toolbox, sandbox)
+    _show_gauges(context, sandbox)
     maintenance = Maintenance(
         context.store, gateway.runs, settings.store_ttl * SECONDS_A_DAY, (library.sweep,)
     )
@@ -175,9 +177,6 @@ def create_app(
 
     app = _application(lifespan)
     app.state.context = context
-    app.state.readiness = Readiness(backend, store)
-    app.state.metrics = metrics
-    app.state.toolbox = toolbox
     app.state.description = SharedTask[Description]()
     return app
 
@@ -230,9 +229,8 @@ def _metrics(settings: Settings, backend: Backend, tools: Sequence[HostedTool]) 
     )
 
 
-def _show_gauges(
-    metrics: Metrics, context: Context, toolbox: Toolbox, sandbox: PythonSandbox | None
-) -> None:
+def _show_gauges(context: Context, sandbox: PythonSandbox | None) -> None:
+    metrics, toolbox = context.metrics, context.toolbox
     metrics.show(definitions.BODY_MEMORY, lambda: {(): context.body_budget.used})
     metrics.show(
         definitions.TOOL_READY,

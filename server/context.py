@@ -24,8 +24,11 @@ from server.replay.tool_states import RecalledStates
 from server.settings import Settings
 from server.store.files.library import FileLibrary
 from server.store.responses.base import Store, StoredResponse
+from server.telemetry.metrics import Metrics
+from server.telemetry.readiness import Readiness
 from server.tools.base import HostedTool
 from server.tools.python.containers import ContainerService
+from server.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,7 @@ class Context:
     """The server's parts.
 
     created: when the model was loaded, in Unix seconds. draining: set once the server accepts no
-    new requests and only finishes current ones. tools: the hosted tools, by the types that name
-    them in a request. traffic: counts the requests, and what is open.
+    new requests and only finishes current ones. traffic: counts the requests, and what is open.
     """
 
     settings: Settings
@@ -44,17 +46,24 @@ class Context:
     body_budget: Budget
     files: FileLibrary
     containers: ContainerService
+    toolbox: Toolbox
+    readiness: Readiness
+    metrics: Metrics
     recall: Recall = field(default_factory=Recall)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)
-    tools: Mapping[str, HostedTool] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
 
     @property
     def models(self) -> tuple[str, ...]:
         """The served names; the first is the default."""
         return self.settings.model_names
+
+    @property
+    def tools(self) -> Mapping[str, HostedTool]:
+        """The hosted tools, by the types that name them in a request."""
+        return self.toolbox.by_type
 
     @property
     def retry(self) -> RetryPolicy:

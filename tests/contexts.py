@@ -9,7 +9,10 @@ from server.settings import Settings
 from server.store.files.folder import FileFolder
 from server.store.files.library import FileLibrary, FileLimits
 from server.store.responses.memory import MemoryStore
+from server.telemetry.metrics import Metrics
+from server.telemetry.readiness import Readiness
 from server.tools.python.containers import ContainerLimits, ContainerService
+from server.tools.toolbox import Toolbox
 
 
 def new_context(settings: Settings, backend: Backend) -> Context:
@@ -18,4 +21,15 @@ def new_context(settings: Settings, backend: Backend) -> Context:
     library = FileLibrary(store.files, FileFolder(None), FileLimits(1, 1))
     containers = ContainerService(store.containers, library, None, ContainerLimits())
     gateway = Gateway(backend, Admission(1, 0))
-    return Context(settings, gateway, 0, store, Budget(1), library, containers)
+    return Context(
+        settings,
+        gateway,
+        created=0,
+        store=store,
+        body_budget=Budget(1),
+        files=library,
+        containers=containers,
+        toolbox=Toolbox(()),
+        readiness=Readiness(backend, store),
+        metrics=Metrics("m", backend.info.context_length, (), "1.0", backend.info.name),
+    )

@@ -39,7 +39,6 @@ from server.tools.python.opening import open_sandbox
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import PythonSandbox
 from server.tools.python.tool import NAME as PYTHON
-from server.tools.toolbox import Toolbox
 
 logger = logging.getLogger(__name__)
 
@@ -176,11 +175,12 @@ def _listen(
     stop: StopSignals,
 ) -> None:
     app = create_app(settings, backend, store, sandbox=sandbox)
+    context = app.state.context
     config = Config(
         app,
         settings.limits,
-        app.state.context.traffic.observer.refused,
-        app.state.context.body_budget,
+        context.traffic.observer.refused,
+        context.body_budget,
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -188,10 +188,10 @@ def _listen(
         ws_max_size=settings.max_body_bytes,
         ws_max_queue=1,
     )
-    app.state.metrics.show(CONNECTIONS, lambda: {(): config.open_connections.open})
+    context.metrics.show(CONNECTIONS, lambda: {(): config.open_connections.open})
     # sse-starlette would end streams at the first signal; this server drains them.
     AppStatus.disable_automatic_graceful_drain()
-    server = Server(config, app.state.context, app.state.toolbox, runner.get_loop())
+    server = Server(config, context, runner.get_loop())
     shared().start()
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     listen(listener)
@@ -210,15 +210,10 @@ class Server(uvicorn.Server):
     """uvicorn's server: prints its address, drains answers, and ends with the engine."""
 
     def __init__(
-        self,
-        config: uvicorn.Config,
-        context: Context,
-        toolbox: Toolbox,
-        loop: asyncio.AbstractEventLoop,
+        self, config: uvicorn.Config, context: Context, loop: asyncio.AbstractEventLoop
     ) -> None:
         super().__init__(config)
         self._context = context
-        self._toolbox = toolbox
         self._gateway = context.gateway
         self._loop = loop
         self._exiting = asyncio.Event()
@@ -233,7 +228,7 @@ class Server(uvicorn.Server):
             print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
         if not self._context.settings.api_keys:
             logger.info("no API key is required")
-        if BROWSER in self._toolbox.problems and not self._context.settings.search:
+        if BROWSER in self._context.toolbox.problems and not self._context.settings.search:
             logger.info("web_search searches this documentation; --search adds a provider")
         self._watch = self._loop.create_task(self._end_with_the_engine())
 

@@ -10,8 +10,7 @@ from adapters.errors import BackendFailed
 from server.context import context_of
 from server.errors import EngineDown
 from server.http.answers.answer import json_response
-from server.telemetry.readiness import Readiness
-from server.tools.toolbox import STARTING, Toolbox
+from server.tools.toolbox import STARTING
 
 router = APIRouter()
 
@@ -33,13 +32,12 @@ async def ready(request: Request) -> Response:
     `tools` has each hosted tool: `on`, `starting` or `off`, which concerns only requests that name
     it. The log says why it is off: the reason may have addresses and files, which are not public.
     """
-    readiness: Readiness = request.app.state.readiness
-    reasons = list(await readiness.reasons())
-    if context_of(request).draining.is_set():
+    context = context_of(request)
+    reasons = list(await context.readiness.reasons())
+    if context.draining.is_set():
         reasons.append("server: it is stopping")
-    toolbox: Toolbox = request.app.state.toolbox
     states = {None: "on", STARTING: "starting"}
-    tools = {name: states.get(problem, "off") for name, problem in toolbox.problems.items()}
+    tools = {name: states.get(problem, "off") for name, problem in context.toolbox.problems.items()}
     if reasons:
         return json_response({"status": "not ready", "reasons": reasons, "tools": tools}, 503)
     return json_response({"status": "ready", "reasons": [], "tools": tools})

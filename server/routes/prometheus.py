@@ -4,9 +4,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.context import context_of
 from server.http.request_state import state_of
-from server.telemetry.metrics import Metrics
-from server.telemetry.readiness import Readiness
 
 router = APIRouter()
 
@@ -15,8 +14,7 @@ router = APIRouter()
 async def show_metrics(request: Request) -> Response:
     """The metrics in Prometheus' text format, or as OpenMetrics where `Accept` asks for it."""
     state_of(request.scope).unlogged = True
-    metrics: Metrics = request.app.state.metrics
-    readiness: Readiness = request.app.state.readiness
-    problems = await readiness.problems()
-    content, media_type = await metrics.text(request.headers.get("accept", ""), problems)
+    context = context_of(request)
+    problems = await context.readiness.problems()
+    content, media_type = await context.metrics.text(request.headers.get("accept", ""), problems)
     return Response(content, headers={"Content-Type": media_type, "Cache-Control": "no-store"})

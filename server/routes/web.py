@@ -12,7 +12,6 @@ from server.http.answers.answer import json_response
 from server.http.bodies import json_body
 from server.http.request_state import state_of
 from server.schemas.web import CountPermitted, ParseHarmony, RenderBlocks
-from server.telemetry.readiness import Readiness
 from server.web.helpers import counted_permitted, parsed_harmony, rendered_blocks
 from server.web.pages import asset_answer, playground_answer, prefers_html, start_answer
 
@@ -77,15 +76,15 @@ async def show_load(request: Request) -> Response:
     """What runs and waits, the tokens since the start, and why engine or store cannot serve."""
     _refuse_unless_served(request)
     state_of(request.scope).unlogged = True
-    gateway = context_of(request).gateway
-    readiness: Readiness = request.app.state.readiness
+    context = context_of(request)
+    admission = context.gateway.admission
     return json_response(
         {
-            "admitted": gateway.admission.queued,
-            "waiting": gateway.admission.waiting,
-            "limit": gateway.admission.limit,
-            "tokens": asdict(gateway.tokens),
-            "problems": await readiness.problems(),
+            "admitted": admission.queued,
+            "waiting": admission.waiting,
+            "limit": admission.limit,
+            "tokens": asdict(context.gateway.tokens),
+            "problems": await context.readiness.problems(),
         }
     )
 

@@ -22,17 +22,16 @@ NOT_STARTED = "it could not be started"
 class Toolbox:
     """Starts and stops tools, and says which can be used.
 
-    Of several tools with one request type, the first has it.
+    by_type: the tools by the values of `tools[].type` that name them in a request. Of several tools
+    with one type, the first has it.
     """
 
     def __init__(self, tools: Iterable[HostedTool]) -> None:
         self.tools = tuple(tools)
+        self.by_type: Mapping[str, HostedTool] = {
+            kind: tool for tool in reversed(self.tools) for kind in sorted(tool.types)
+        }
         self._starting: dict[str, asyncio.Task[None]] = {}
-
-    @property
-    def by_type(self) -> Mapping[str, HostedTool]:
-        """The tools by the values of `tools[].type` that name them in a request."""
-        return {kind: tool for tool in reversed(self.tools) for kind in sorted(tool.types)}
 
     @property
     def problems(self) -> dict[str, str | None]:

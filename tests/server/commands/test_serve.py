@@ -43,7 +43,6 @@ from server.commands.serve import (
 from server.commands.stop_signals import StopSignals
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
-from server.tools.toolbox import Toolbox
 from tests.forks import PATIENCE, Fork, Forks
 
 ROOT = Path(__file__).parents[3]
@@ -730,7 +729,7 @@ async def idle(monkeypatch: pytest.MonkeyPatch) -> Server:
     engine = Mortal()
     engine.looks = 1
     context: Any = SimpleNamespace(gateway=SimpleNamespace(backend=engine))
-    return Server(config, context, Toolbox(()), asyncio.get_running_loop())
+    return Server(config, context, asyncio.get_running_loop())
 
 
 @pytest.fixture

@@ -22,8 +22,9 @@ from server.settings import Settings
 from server.store.responses.base import Store
 from server.store.responses.memory import MemoryStore
 from server.store.responses.sql import SqlStore
+from server.tools.toolbox import Toolbox
 from tests.sandboxes import BareSandbox
-from tests.server.tools.sample_tools import SampleTool, by_type
+from tests.server.tools.sample_tools import SampleTool
 
 
 class RecordingBackend(ScriptedBackend):
@@ -74,7 +75,7 @@ class App:
     def use(self, *tools: SampleTool) -> None:
         """Give the application these hosted tools."""
         context = self.app.state.context
-        self.app.state.context = replace(context, tools=by_type(*tools))
+        self.app.state.context = replace(context, toolbox=Toolbox(tools))
 
     @property
     def prompts(self) -> list[str]:

@@ -26,6 +26,7 @@ from server.store.responses.base import Store
 from server.store.responses.sql import SqlStore
 from server.tools.python.sandbox import SandboxUnavailable
 from server.tools.python.tool import PythonTool
+from server.tools.toolbox import Toolbox
 from tests.sandboxes import BareSandbox
 from tests.waiting import until
 
@@ -470,7 +471,7 @@ async def test_an_idle_container_expires_with_a_code_of_its_own(site: Site) -> N
 async def test_a_request_names_a_container_of_its_own_key_that_has_not_expired(site: Site) -> None:
     context = site.app.state.context
     python = PythonTool(context.containers)
-    site.app.state.context = replace(context, tools={"code_interpreter": python})
+    site.app.state.context = replace(context, toolbox=Toolbox([python]))
     box = await site.one.containers.create(name="x")
 
     def answer(client: AsyncOpenAI, container: str) -> Any:
