@@ -11,6 +11,7 @@ from contextlib import ExitStack, suppress
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 from sse_starlette.sse import AppStatus
 from uvloop import new_event_loop
 
@@ -106,7 +107,8 @@ def _serve(settings: Settings, stop: StopSignals) -> None:
                 opened.callback(lambda: runner.run(sandbox.stop()))
                 stop.check()
                 runner.run(_start(settings, backend, sandbox))
-                _listen(runner, settings, backend, store, sandbox, listener, stop)
+                app = create_app(settings, backend, store, sandbox=sandbox)
+                _listen(runner, app, listener, stop)
         except BackendError as error:
             raise CommandFailed(str(error)) from error
         except StoreDamaged as error:
@@ -166,16 +168,10 @@ def _check_files(settings: Settings) -> None:
 
 
 def _listen(
-    runner: asyncio.Runner,
-    settings: Settings,
-    backend: Backend,
-    store: Store,
-    sandbox: PythonSandbox,
-    listener: socket.socket,
-    stop: StopSignals,
+    runner: asyncio.Runner, app: FastAPI, listener: socket.socket, stop: StopSignals
 ) -> None:
-    app = create_app(settings, backend, store, sandbox=sandbox)
-    context = app.state.context
+    context: Context = app.state.context
+    settings = context.settings
     config = Config(
         app,
         settings.limits,

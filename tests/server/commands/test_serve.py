@@ -27,6 +27,7 @@ from websockets.sync.client import ClientConnection, connect
 from adapters.base import BackendInfo
 from adapters.errors import BackendFailed, EngineDied
 from harmony.vocab import VOCAB_SIZE
+from server.app import create_app
 from server.commands.failure import CommandFailed
 from server.commands.listening import CannotListen, bind
 from server.commands.main import INTERRUPTED
@@ -300,15 +301,15 @@ def test_a_port_in_use_is_one_line(scripted: Start) -> None:
 def test_a_port_that_another_took_while_the_model_loaded_is_one_line(
     start_engine: Callable[[str], Coroutine[Any, Any, Any]],
 ) -> None:
-    settings = Settings(backend="scripted", script="unused")
+    settings = Settings()
     with asyncio.Runner() as runner, bind("127.0.0.1", 0) as ours:
         engine = runner.run(start_engine(ANSWER))
         port = ours.getsockname()[1]
         with bind("127.0.0.1", port) as other:
             other.listen()
-            store, sandbox = MemoryStore(), _open_sandbox(settings)
+            app = create_app(settings, engine)
             with pytest.raises(CannotListen, match=f":{port}: Address already in use"):
-                _listen(runner, settings, engine, store, sandbox, ours, StopSignals())
+                _listen(runner, app, ours, StopSignals())
 
 
 @pytest.mark.parametrize("host", ["256.0.0.1", "a..b"])
@@ -887,8 +888,8 @@ def test_the_store_is_closed_though_the_engine_cannot_be_stopped(
     stopped: list[MemoryStore] = []
     monkeypatch.setattr("server.commands.serve.open_backend", lambda *_: Stuck())
     monkeypatch.setattr("server.commands.serve.open_store", lambda _: Watched())
-    for name in ("_log_to_stderr", "_listen"):
-        monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_: None)
+    for name in ("_log_to_stderr", "create_app", "_listen"):
+        monkeypatch.setattr(f"server.commands.serve.{name}", lambda *_, **__: None)
     monkeypatch.setattr("signal.signal", lambda *_: None)
     with pytest.raises(CommandFailed, match="stuck"):
         serve(Settings(port=0))
