@@ -20,11 +20,10 @@ class ChangeSignal:
         """End the current wait, or else the next one."""
         self._notified.set()
 
-    async def wait(self, at_most: float | None = None) -> None:
-        """Wait for a notification since the last call, `poll_seconds`, or `at_most` seconds."""
-        limits = [limit for limit in (self._poll_seconds, at_most) if limit is not None]
+    async def wait(self) -> None:
+        """Wait for a notification since the last call, or `poll_seconds`."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._notified.wait(), min(limits, default=None))
+            await asyncio.wait_for(self._notified.wait(), self._poll_seconds)
         self._notified.clear()
 
 

@@ -8,7 +8,6 @@ lost while the gateway goes on, so a gateway has ended only if its heartbeats ar
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 
 import asyncpg
 from sqlalchemy.engine import URL
@@ -56,23 +55,15 @@ HAVING max(beat_at) < extract(epoch from clock_timestamp()) - $4::float8
 class PostgresListener:
     """Listens to notifications and holds the lock; connects again where that is lost or silent.
 
-    gateway: this gateway's id. now: seconds of a monotonic clock.
+    gateway: this gateway's id.
     """
 
     CHANNEL = "gpt_oss_server"
 
-    def __init__(
-        self,
-        url: URL,
-        signals: ChangeSignals,
-        gateway: str,
-        *,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, url: URL, signals: ChangeSignals, gateway: str) -> None:
         self._dsn = dsn_of(url)
         self._signals = signals
         self._gateway = gateway
-        self._now = now
         self._task: asyncio.Task[None] | None = None
         self._attempted = asyncio.Event()
         self._connection: asyncpg.Connection | None = None
@@ -94,7 +85,7 @@ class PostgresListener:
 
     async def ended(self) -> frozenset[str]:
         """Return the gateways that have runs and have ended; none while this is unknown."""
-        if self._connection is None or self._now() < self._settled_at:
+        if self._connection is None or time.monotonic() < self._settled_at:
             return frozenset()
         arguments = (self._gateway, f"{GATEWAY}_", _START_SECONDS, LOCKLESS_SECONDS)
         try:
@@ -117,7 +108,7 @@ class PostgresListener:
                 await self._listen()
             except POSTGRES_ERRORS as error:
                 self._log(_words_of(error))
-            self._settled_at = self._now() + _SETTLE_SECONDS
+            self._settled_at = time.monotonic() + _SETTLE_SECONDS
             self._attempted.set()
             await asyncio.sleep(_RETRY_SECONDS)
 
@@ -138,7 +129,7 @@ class PostgresListener:
         # Notifications were lost while there was no connection.
         self._signals.notify_all()
         if self._attempted.is_set():
-            self._settled_at = self._now() + _SETTLE_SECONDS
+            self._settled_at = time.monotonic() + _SETTLE_SECONDS
         self._failure = None
         self._attempted.set()
         await lost.wait()

@@ -156,9 +156,9 @@ async def test_a_gateway_without_runs_does_not_check_for_cancellations() -> None
     waited = asyncio.Event()
 
     class RecordingSignal(ChangeSignal):
-        async def wait(self, at_most: float | None = None) -> None:
+        async def wait(self) -> None:
             waited.set()
-            await super().wait(at_most)
+            await super().wait()
 
     class Listened(CountingHeartbeats):
         @contextmanager

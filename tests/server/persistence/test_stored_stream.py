@@ -69,7 +69,7 @@ async def test_events_of_an_ended_response_are_those_stored(
 
 async def test_stored_events_of_several_batches_are_read_without_a_wait() -> None:
     class NeverChanging(ChangeSignal):
-        async def wait(self, at_most: float | None = None) -> None:
+        async def wait(self) -> None:
             raise AssertionError("all events are stored")
 
     class Stored(MemoryStore):
