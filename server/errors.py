@@ -28,7 +28,7 @@ Source: https://platform.openai.com/docs/guides/error-codes
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from adapters.errors import (
     BackendError,
@@ -96,6 +96,11 @@ class APIError(Exception):
                 "code": self.code,
             }
         }
+
+    def without_frames(self) -> Self:
+        """The error without its traceback and causes, whose frames hold what failed in memory."""
+        self.__traceback__ = self.__cause__ = self.__context__ = None
+        return self
 
 
 def _truncate(text: str, limit: int) -> str:

@@ -150,7 +150,7 @@ class Run:
         except asyncio.CancelledError:
             pass  # Raising it again would make a reference cycle with the task.
         except APIError as error:
-            self.error = _without_frames(error)
+            self.error = error.without_frames()  # which hold all that the producer made
         except Exception:
             logger.exception("a run failed")
             self.error = ServerFailed()
@@ -211,12 +211,6 @@ class Run:
         if needed_from > self.dropped:
             del self.events[: needed_from - self.dropped]
             self.dropped = needed_from
-
-
-def _without_frames(error: APIError) -> APIError:
-    """The error without its traceback, which references the run and all that the producer made."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None
-    return error
 
 
 class Reader:

@@ -98,7 +98,7 @@ class Lanes:
         try:
             self._lease.charge(len(text))
         except BodyMemoryExhausted as error:
-            return Waiting(_without_text(error))
+            return Waiting(error.without_frames())
         return Waiting(text, len(text))
 
     async def serve(self) -> None:
@@ -120,7 +120,7 @@ class Lanes:
             try:
                 waiting.lane = await _lane_of(waiting.message)
             except InvalidRequest as error:
-                waiting.message = _without_text(error)
+                waiting.message = error.without_frames()  # which hold the text
             named = len(self._lanes.keys() - {None})
             if waiting.lane not in {None, *self._lanes} and named == MAX_LANES:
                 waiting.message = TooManyLanes(
@@ -154,11 +154,6 @@ class Lanes:
         self._ending = True
         for _ in range(MAX_ANSWERS):
             await self._places.acquire()
-
-
-def _without_text(error: APIError) -> APIError:
-    """The error without its traceback, which would keep the request in memory while it waits."""
-    return error.with_traceback(None)
 
 
 def _too_many() -> RateLimited:

@@ -118,9 +118,7 @@ class _Body:
         except APIError as error:
             self._refused = True
             self._lease.release()
-            # The frames of its traceback reference the body until the answer is sent.
-            error.__context__ = None
-            raise error.with_traceback(None) from None
+            raise error.without_frames() from None  # which hold the body until it is sent
         self._delivered = True
         if body is None:
             return {"type": "http.disconnect"}
