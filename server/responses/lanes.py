@@ -15,9 +15,9 @@ from functools import partial
 from server import threads
 from server.errors import APIError, BodyMemoryExhausted, InvalidRequest, RateLimited
 from server.http.bodies.budget import Lease
-from server.http.bodies.json_body import read_json
+from server.http.bodies.json_body import read_json, size_of
+from server.http.bodies.json_scan import contains
 from server.schemas.fields import invalid
-from server.threads import LARGE, Size
 
 MAX_LANES = 32
 """How many lanes may have a name."""
@@ -30,7 +30,6 @@ MAX_REQUESTS = MAX_ANSWERS + MAX_LANES
 fits, even where they come at once."""
 
 _FIELD = b'"stream_id"'
-_PIECE = 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,256}")
 
 Lane = str | None
@@ -169,8 +168,7 @@ async def _lane_of(text: bytes) -> Lane:
     Only a request that may name one is read before its turn. One that cannot be read has no lane;
     it is refused in its turn.
     """
-    size = Size.SMALL if len(text) <= LARGE else Size.LARGE
-    if not await threads.run(partial(_has_field, text), size):
+    if not await threads.run(partial(contains, text, _FIELD), size_of(text)):
         return None
     try:
         event = await read_json(text)
@@ -181,9 +179,3 @@ async def _lane_of(text: bytes) -> Lane:
         problem = "expected 1 to 256 letters, digits, underscores, hyphens or periods"
         raise invalid("stream_id", problem, code="invalid_stream_id")
     return name
-
-
-def _has_field(text: bytes) -> bool:
-    """Whether the name of the field occurs. Another thread can run after each piece."""
-    starts = range(0, len(text), _PIECE)
-    return any(_FIELD in text[start : start + _PIECE + len(_FIELD)] for start in starts)

@@ -26,13 +26,14 @@ async def parse_or_none(request: Request, schema: type[M]) -> M | None:
 
 
 async def _parse(text: bytes, schema: type[M]) -> M:
-    return await threads.run(lambda: validate(load(text), schema), _size(text))
+    return await threads.run(lambda: validate(load(text), schema), size_of(text))
 
 
 async def read_json(text: bytes) -> Any:
     """`text` as JSON, parsed on a thread if it is large. Raises the errors of `load`."""
-    return await threads.run(partial(load, text), _size(text))
+    return await threads.run(partial(load, text), size_of(text))
 
 
-def _size(text: bytes) -> Size:
+def size_of(text: bytes) -> Size:
+    """The size of the work of reading the text."""
     return Size.SMALL if len(text) <= LARGE else Size.LARGE

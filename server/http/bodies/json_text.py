@@ -26,7 +26,7 @@ def load(text: bytes) -> Any:
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        if not json_scan.has_escapes(text):
+        if not json_scan.contains(text, rb"\u"):  # no surrogates either
             raise _invalid_json(error) from None
     try:
         return orjson.loads(json_scan.replace_lone_surrogates(text))
