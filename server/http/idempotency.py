@@ -20,10 +20,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import APIError, InvalidRequest, KeyReused
-from server.http.answers.answer import error_response
+from server.http.answers.answer import CLIENT_CLOSED_REQUEST, error_response
 from server.http.bodies.body import read_body
 from server.http.connections.disconnect import until_disconnect
 from server.http.request_state import RequestState, state_of
+from server.threads import LARGE
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +32,7 @@ CAPACITY = 64 * 1024 * 1024
 OVERHEAD = 4096
 """Bytes that an answer takes in addition to its body."""
 MAX_KEY = 255
-LARGE = 256 * 1024
-_NOT_STORED = frozenset({401, 403, 429, 499})
+_NOT_STORED = frozenset({401, 403, 429, CLIENT_CLOSED_REQUEST})
 
 _Key = tuple[str, str, str]
 

@@ -7,9 +7,11 @@ runs.
 import re
 from collections.abc import Iterable
 
+from server.http.traffic import WEBSOCKET
+
 OTHER = "other"
 
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "WS"})
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", WEBSOCKET})
 
 MOST_VALUES = 200
 """The most values of a label whose values are written in the server's code, such as error codes."""

@@ -32,6 +32,7 @@ from server.generation.metering import (
     Observer,
     TurnMeasured,
 )
+from server.http.answers.answer import CLIENT_CLOSED_REQUEST
 from server.http.shared_task import SharedTask
 from server.http.traffic import RequestEnded, Traffic, TrafficObserver
 from server.store.errors import StoreUnavailable
@@ -39,9 +40,6 @@ from server.telemetry import definitions as d
 from server.telemetry import labels
 
 logger = logging.getLogger(__name__)
-
-CLIENT_LEFT = 499
-"""A status that is no error of the request: its client has disconnected."""
 
 FRESH_SECONDS = 1.0
 """How long a text is used again. Scrapes cost time, and no limit of requests holds for them."""
@@ -213,8 +211,9 @@ class Metrics(Observer, TrafficObserver):
     def request_ended(self, request: RequestEnded) -> None:
         """See `TrafficObserver`."""
         route, method = labels.route(request.route), labels.method(request.method)
-        self._requests.labels(route, method, labels.status(request.status)).inc()
-        if request.status is not None and request.status >= 400 and request.status != CLIENT_LEFT:
+        status = request.status
+        self._requests.labels(route, method, labels.status(status)).inc()
+        if status is not None and status >= 400 and status != CLIENT_CLOSED_REQUEST:
             self.refused(request.error)
 
     @_never_raises

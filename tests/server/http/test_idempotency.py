@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.errors import ServerFailed
 from server.http.bodies.budget import Budget, Lease
-from server.http.idempotency import LARGE, MAX_KEY, OVERHEAD, Idempotency
+from server.http.idempotency import MAX_KEY, OVERHEAD, Idempotency
 from server.http.request_state import state_of
+from server.threads import LARGE
 from tests.waiting import settle
 
 

@@ -13,10 +13,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from adapters.errors import EngineFault
-from server.http.answers.answer import CLIENT_CLOSED_REQUEST
 from server.http.bodies.budget import Lease
 from server.telemetry import metrics
-from server.telemetry.metrics import CLIENT_LEFT
 from server.tools.python.process import ProcessSandbox
 from tests.sampled import call, final
 from tests.sandboxes import BareSandbox
@@ -474,10 +472,6 @@ async def test_nothing_that_a_client_sends_becomes_a_label(open_app: Any) -> Non
     assert scraped("gpt_oss_http_requests_total", route="other", status="404") == 1
     assert scraped("gpt_oss_http_requests_total", method="other") == 1
     assert scraped("gpt_oss_http_requests_total", route="/v1/models/{name}", status="404") == 1
-
-
-def test_a_client_that_has_left_has_one_status() -> None:
-    assert CLIENT_LEFT == CLIENT_CLOSED_REQUEST
 
 
 # Readers
