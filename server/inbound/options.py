@@ -7,7 +7,7 @@ https://openrouter.ai/docs/use-cases/reasoning-tokens for the `reasoning` object
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent, ToolNamespace
@@ -32,11 +32,6 @@ REPETITION_PENALTIES = (0.01, 100.0)
 """The allowed range. No API has an upper bound, but beyond these logits may overflow."""
 
 _TIERS = {"priority": -1, "flex": 1}
-_DETAILS: Mapping[Any, Detail] = {
-    "auto": "auto",
-    "concise": "concise",
-    "detailed": "detailed",
-}
 SummariesWhen = Literal["never", "requested", "default"]
 """Which answers have summaries of their reasoning: none, those whose requests ask for them, or all
 whose requests do not refuse them."""
@@ -187,11 +182,12 @@ def read_summary(
     reasoning: there are no summaries where the answer has none, or does not show it.
     Raises InvalidRequest for an unknown value.
     """
-    if value is not None and not (isinstance(value, str) and value in _DETAILS):
-        raise invalid("reasoning.summary", f"expected one of {', '.join(_DETAILS)}")
+    if value not in (None, *get_args(Detail)):
+        raise invalid("reasoning.summary", f"expected one of {', '.join(get_args(Detail))}")
     if when == "never" or reasoning.hidden or reasoning.effort is None:
         return None
-    return _DETAILS.get(value) if is_given or when == "requested" else "auto"
+    detail: Detail | None = value
+    return detail if is_given or when == "requested" else "auto"
 
 
 def derived_seed(seed: int | None, index: int) -> int | None:

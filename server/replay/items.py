@@ -8,7 +8,7 @@ Source: https://platform.openai.com/docs/api-reference/responses/create#response
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest, NotFound
@@ -32,6 +32,7 @@ from server.schemas.fields import (
     string,
     wrong_type,
 )
+from server.schemas.items import ItemStatus
 from server.schemas.limits import MAX_HISTORY
 from server.store.items import Item, StoredItem
 
@@ -53,7 +54,7 @@ Readable = tuple[Item, Message | None, str]
 
 _MAX_QUOTE = 64
 NO_HOSTED_TOOLS: Enabled = {}
-STATUSES = ("in_progress", "completed", "incomplete")
+STATUSES = get_args(ItemStatus)
 """The values of `status` that items of the kinds which this server makes may have."""
 
 

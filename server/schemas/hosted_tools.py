@@ -8,6 +8,7 @@ from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
+from server.schemas.containers import MemoryLimit
 from server.schemas.descriptions import described
 
 SearchType = Literal[
@@ -39,7 +40,7 @@ class AutoContainer(TypedDict):
     type: Literal["auto"]
     file_ids: NotRequired[list[str] | None]
     """Files that the code can read under `/mnt/data`."""
-    memory_limit: NotRequired[Literal["1g", "4g", "16g", "64g"] | None]
+    memory_limit: NotRequired[MemoryLimit | None]
     network_policy: NotRequired[DisabledNetwork | None]
 
 
