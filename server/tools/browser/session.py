@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ from server.tools.browser.config import SearchConfig
 from server.tools.browser.lines import MATCH_LINES, display, find, view_end, wrap
 from server.tools.browser.loading import LoadError, PageLoader
 from server.tools.browser.page import Links, Page, make_page, one_line
-from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult
+from server.tools.browser.search.base import SearchError, SearchQuery, SearchResult, permits
 from server.tools.browser.search.chain import SearchChain
 from server.tools.browser.stack import Entry, NoSuchPage, PageStack
 
@@ -82,7 +83,7 @@ class BrowserSession:
         self._chain = chain
         self._loader = loader
         self._stack = PageStack(context.state)
-        self._permits = SearchQuery("", 1, config.allowed, config.blocked).permits
+        self._permits = partial(permits, config.allowed, config.blocked)
         self._declaration = ToolDeclaration(
             name=NAME,
             type=config.type,

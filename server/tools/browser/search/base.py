@@ -62,14 +62,17 @@ class SearchQuery:
 
     def permits(self, url: str) -> bool:
         """Whether the domains allow the URL."""
-        host = hostname(url)
-        if host is None:
-            return not (self.allowed_domains or self.blocked_domains)
-        if any(is_within(host, domain) for domain in self.blocked_domains):
-            return False
-        return not self.allowed_domains or any(
-            is_within(host, domain) for domain in self.allowed_domains
-        )
+        return permits(self.allowed_domains, self.blocked_domains, url)
+
+
+def permits(allowed: Sequence[str], blocked: Sequence[str], url: str) -> bool:
+    """Whether the domains allow the URL: an empty `allowed` allows all that are not blocked."""
+    host = hostname(url)
+    if host is None:
+        return not (allowed or blocked)
+    if any(is_within(host, domain) for domain in blocked):
+        return False
+    return not allowed or any(is_within(host, domain) for domain in allowed)
 
 
 @dataclass(frozen=True, slots=True)
