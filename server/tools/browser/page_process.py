@@ -41,7 +41,6 @@ _SIZE = 8
 """Bytes of the size of a part of an answer."""
 _BROKEN = (OSError, asyncio.IncompleteReadError)
 """What is raised where a process has ended."""
-_NEEDED = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME")
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -123,14 +122,13 @@ async def _converted_pdf(fetched: FetchedPage) -> Page:
 
 async def _start() -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
-    environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", __name__),
         stdin=pipe,
         stdout=pipe,
         stderr=asyncio.subprocess.DEVNULL,
-        env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
+        env=pdf.environment() | {"PYTHONPATH": os.pathsep.join(paths)},
     )
 
 

@@ -43,7 +43,7 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
             stdin=pipe,
             stdout=pipe,
             stderr=asyncio.subprocess.DEVNULL,
-            env=_environment(),
+            env=environment(),
         )
     except OSError as error:
         raise UnreadablePdf(_UNREADABLE) from error
@@ -59,7 +59,7 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
     return await asyncio.to_thread(_parsed, process.returncode, output)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """What the interpreter needs, without the keys of this process."""
     return {name: os.environ[name] for name in _NEEDED if name in os.environ}
 

@@ -3,8 +3,10 @@
 import asyncio
 import io
 import json
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -87,6 +89,26 @@ async def test_a_process_converts_one_page_after_another(processes: PageProcesse
     (process,) = processes._idle
     await processes.convert(LARGE)
     assert processes._idle == [process]
+
+
+async def test_a_process_has_the_home_of_the_server_but_not_its_keys(
+    processes: PageProcesses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The packages of a user are below the home, which need not be that of the account."""
+
+    async def start(*command: str, env: dict[str, str], **streams: Any) -> Process:
+        environments.append(env)
+        return await create(*command, env=env, **streams)
+
+    create = asyncio.create_subprocess_exec
+    environments: list[dict[str, str]] = []
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    monkeypatch.setenv("HOME", "/home/of/a/user")
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    await processes.convert(LARGE)
+    (environment,) = environments
+    assert environment["HOME"] == "/home/of/a/user"
+    assert "secret" not in environment.values()
 
 
 async def test_closing_ends_the_processes_that_are_kept(processes: PageProcesses) -> None:
