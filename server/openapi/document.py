@@ -153,7 +153,7 @@ def _operation(operation: Operation, schemas: _Schemas) -> Fields:
     if operation.body is not None or operation.form is not None:
         described["requestBody"] = _body(operation, schemas)
     described["responses"] = {"200": _answer(operation, schemas), **_errors(operation, schemas)}
-    if operation.is_open:
+    if operation.is_public:
         described["security"] = []
     return described
 
@@ -227,7 +227,7 @@ def _errors(operation: Operation, schemas: _Schemas) -> Fields:
     numbers = {
         *statuses.ALWAYS,
         *operation.errors,
-        *(() if operation.is_open else statuses.WITH_KEY),
+        *(() if operation.is_public else statuses.WITH_KEY),
         *(statuses.WITH_QUERY if operation.query else ()),
         *(() if operation.body is operation.form is None else statuses.WITH_BODY),
         *(statuses.WITH_IDEMPOTENCY_KEY if _may_be_retried(operation) else ()),

@@ -1,7 +1,7 @@
 """The operations of files and containers."""
 
 from server.openapi import files
-from server.openapi.operation import PAGING, Operation, Query, order
+from server.openapi.operation import Operation, Query, paging
 from server.schemas.containers import AddContainerFile, CreateContainer
 
 _FILES, _CONTAINERS = "Files", "Containers"
@@ -11,15 +11,6 @@ _CONTAINER_FILES = f"{_CONTAINER}/files"
 _CONTAINER_FILE = f"{_CONTAINER_FILES}/{{file_id}}"
 _BINARY = "application/octet-stream"
 _EXPIRED = "A container that has expired is a 404 with the code `container_expired`."
-
-_FILE_PAGING = (
-    Query(
-        "limit",
-        "The most entries of a page.",
-        {"type": "integer", "minimum": 1, "maximum": 10_000, "default": 10_000},
-    ),
-    *PAGING[1:],
-)
 
 FILES = (
     Operation(
@@ -40,8 +31,7 @@ FILES = (
         "Lists the files.",
         files.FilePage,
         query=(
-            *_FILE_PAGING,
-            order("desc"),
+            *paging("desc", limit=10_000, most=10_000),
             Query("purpose", "Only files with this purpose.", {"type": "string"}),
         ),
     ),
@@ -86,8 +76,7 @@ CONTAINERS = (
         "Lists the containers that run.",
         files.ContainerPage,
         query=(
-            *PAGING,
-            order("desc"),
+            *paging("desc"),
             Query("name", "Only containers with this name.", {"type": "string"}),
         ),
     ),
@@ -129,7 +118,7 @@ CONTAINERS = (
         _CONTAINER_FILES,
         "Lists the files of a container.",
         files.ContainerFilePage,
-        query=(*PAGING, order("desc")),
+        query=paging("desc"),
         errors=(404,),
     ),
     Operation(

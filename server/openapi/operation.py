@@ -23,7 +23,7 @@ class Operation:
     body: the type of the request's JSON, None for none. form: that of the form that uploads a
     file, None where there are no uploads. body_required: False where the body may be missing.
     stream: the type of the events of a stream, where the operation has one. errors: statuses
-    beside those that all such operations have. is_open: whether no key is needed. has_head:
+    beside those that all such operations have. is_public: whether no key is needed. has_head:
     whether HEAD is served too. unready: the type of a 503 that is no error object.
     """
 
@@ -40,7 +40,7 @@ class Operation:
     stream: Any = None
     query: tuple[Query, ...] = ()
     errors: tuple[int, ...] = ()
-    is_open: bool = False
+    is_public: bool = False
     has_head: bool = False
     unready: Any = None
     media_type: str = "application/json"
@@ -57,17 +57,12 @@ class Socket:
     sends: Any
 
 
-PAGING = (
-    Query(
-        "limit",
-        "The most entries of a page.",
-        {"type": "integer", "minimum": 1, "maximum": 100, "default": 20},
-    ),
-    Query("after", "The id of the last entry of the page before.", {"type": "string"}),
-)
-
-
-def order(default: str) -> Query:
-    """The parameter `order`. default: `asc` or `desc`."""
-    schema = {"type": "string", "enum": ["asc", "desc"], "default": default}
-    return Query("order", "`asc`: the oldest first.", schema)
+def paging(order: str, limit: int = 20, most: int = 100) -> tuple[Query, ...]:
+    """The parameters of a list. order, limit: their defaults. most: the highest limit."""
+    number = {"type": "integer", "minimum": 1, "maximum": most, "default": limit}
+    direction = {"type": "string", "enum": ["asc", "desc"], "default": order}
+    return (
+        Query("limit", "The most entries of a page.", number),
+        Query("after", "The id of the last entry of the page before.", {"type": "string"}),
+        Query("order", "`asc`: the oldest first.", direction),
+    )

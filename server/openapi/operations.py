@@ -2,7 +2,7 @@
 
 from server.openapi import chat, common, events, responses
 from server.openapi.file_operations import CONTAINERS, FILES
-from server.openapi.operation import PAGING, Operation, Query, Socket, order
+from server.openapi.operation import Operation, Query, Socket, paging
 from server.schemas.chat import CreateChatCompletion, UpdateChatCompletion
 from server.schemas.conversations import CreateConversation, CreateItems, UpdateConversation
 from server.schemas.legacy_completions import CreateCompletion
@@ -93,7 +93,7 @@ RESPONSES = (
         "Lists the responses that no other response continues.",
         responses.ResponsePage,
         "An extension of this server. Responses of conversations are not listed.",
-        query=(*PAGING, order("desc")),
+        query=paging("desc"),
     ),
     Operation(
         "retrieveResponse",
@@ -132,7 +132,7 @@ RESPONSES = (
         f"{_RESPONSE}/input_items",
         "Lists the items that a response was made from.",
         responses.ItemPage,
-        query=(*PAGING, order("desc")),
+        query=paging("desc"),
         errors=(404,),
     ),
 )
@@ -157,7 +157,7 @@ CONVERSATIONS = (
         "Lists the conversations.",
         common.ConversationPage,
         "An extension of this server.",
-        query=(*PAGING, order("desc")),
+        query=paging("desc"),
     ),
     Operation(
         "retrieveConversation",
@@ -204,7 +204,7 @@ CONVERSATIONS = (
         f"{_CONVERSATION}/items",
         "Lists the items of a conversation.",
         responses.ItemPage,
-        query=(*PAGING, order("desc")),
+        query=paging("desc"),
         errors=(404,),
     ),
     Operation(
@@ -259,7 +259,7 @@ CHAT = (
         _COMPLETIONS,
         "Lists the stored completions.",
         chat.ChatCompletionPage,
-        query=(*PAGING, order("asc"), *STORED_CHAT),
+        query=(*paging("asc"), *STORED_CHAT),
     ),
     Operation(
         "retrieveChatCompletion",
@@ -296,7 +296,7 @@ CHAT = (
         f"{_COMPLETION}/messages",
         "Lists the messages of a stored completion's request.",
         chat.MessagePage,
-        query=(*PAGING, order("asc")),
+        query=paging("asc"),
         errors=(404,),
     ),
 )
@@ -363,7 +363,7 @@ SERVER = (
         "/health",
         "Says whether the engine can serve.",
         common.Health,
-        is_open=True,
+        is_public=True,
         has_head=True,
     ),
     Operation(
@@ -373,7 +373,7 @@ SERVER = (
         "/ready",
         "Says whether the server takes requests.",
         common.Readiness,
-        is_open=True,
+        is_public=True,
         has_head=True,
         unready=common.Readiness,
     ),
@@ -384,7 +384,7 @@ SERVER = (
         "/version",
         "Returns the versions.",
         common.Version,
-        is_open=True,
+        is_public=True,
         has_head=True,
     ),
     Operation(
@@ -405,7 +405,7 @@ SERVER = (
         "/openapi.json",
         "Returns this document.",
         None,
-        is_open=True,
+        is_public=True,
         has_head=True,
     ),
     Operation(
@@ -415,7 +415,7 @@ SERVER = (
         "/docs",
         "Shows this document.",
         None,
-        is_open=True,
+        is_public=True,
         has_head=True,
         media_type="text/html",
     ),
