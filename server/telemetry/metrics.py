@@ -105,7 +105,8 @@ class Metrics(Observer, TrafficObserver):
         self._shown: list[tuple[d.Definition, Callable[[], _Values]]] = []
         ProcessCollector(registry=self._registry)
         self._texts = {
-            is_open: SharedTask[tuple[bytes, str]](FRESH_SECONDS) for is_open in (False, True)
+            as_openmetrics: SharedTask[tuple[bytes, str]](FRESH_SECONDS)
+            for as_openmetrics in (False, True)
         }
         self._show_zeros()
 
@@ -227,15 +228,17 @@ class Metrics(Observer, TrafficObserver):
         A text is used again for `FRESH_SECONDS`. problems: why a part of the server cannot serve,
         None where it can.
         """
-        is_open = _prefers_openmetrics(accept)
-        written = self._texts[is_open].get(partial(self._written, problems, is_open=is_open))
+        as_openmetrics = _prefers_openmetrics(accept)
+        written = self._texts[as_openmetrics].get(
+            partial(self._written, problems, as_openmetrics=as_openmetrics)
+        )
         return await asyncio.shield(written)
 
     async def _written(
-        self, problems: Mapping[str, str | None], *, is_open: bool
+        self, problems: Mapping[str, str | None], *, as_openmetrics: bool
     ) -> tuple[bytes, str]:
         state = self._state(problems)
-        return await asyncio.to_thread(_write, self._registry, state, is_open=is_open)
+        return await asyncio.to_thread(_write, self._registry, state, as_openmetrics=as_openmetrics)
 
     def _state(self, problems: Mapping[str, str | None]) -> list[Metric]:
         parts: _Values = {(part,): problem is None for part, problem in problems.items()}
@@ -263,11 +266,11 @@ class _Shown(Collector):
 
 
 def _write(
-    registry: CollectorRegistry, more: Iterable[Metric], *, is_open: bool
+    registry: CollectorRegistry, more: Iterable[Metric], *, as_openmetrics: bool
 ) -> tuple[bytes, str]:
     """The metrics and their media type. It takes milliseconds, and may run on any thread."""
     shown = _Shown(registry, more)
-    if is_open:
+    if as_openmetrics:
         return openmetrics.generate_latest(shown), openmetrics.CONTENT_TYPE_LATEST
     return generate_latest(shown), CONTENT_TYPE_PLAIN_0_0_4
 
