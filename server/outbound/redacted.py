@@ -30,7 +30,7 @@ def redacted_item(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(value: Any) -> list[dict[str, Any]]:
-    """The parts of a list. Input items are stored as clients sent them, with values of any type."""
+    """The parts of a list. What clients send is stored as it is, with values of any type."""
     return [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
 
 
@@ -63,13 +63,8 @@ def redacted_event(event: WireEvent) -> WireEvent:
 
 
 def redacted_message(message: dict[str, Any]) -> dict[str, Any]:
-    """A message of a chat completion or of its request. Sealed reasoning stays.
-
-    A request's messages are stored as clients sent them, and `reasoning_details` may have any type.
-    """
-    details = message.get("reasoning_details")
-    entries = details if isinstance(details, list) else []
-    kept = [entry for entry in entries if isinstance(entry, dict) and _may_be_shown(entry)]
+    """A message of a chat completion or of its request. Sealed reasoning stays."""
+    kept = [entry for entry in _parts(message.get("reasoning_details")) if _may_be_shown(entry)]
     shown = _without(message, _MESSAGE_FIELDS)
     return {**shown, **_summary_fields(message, kept), "reasoning_details": kept} if kept else shown
 

@@ -239,7 +239,7 @@ def _open_sqlite(url: URL, pool: Mapping[str, int]) -> AsyncEngine:
     @event.listens_for(engine.sync_engine, "begin")
     def begin(connection: Connection) -> None:
         # SQLite cannot make a read transaction wait for the write lock, so it is taken first.
-        writes = connection.get_execution_options().get("gpt_oss_writes")
+        writes = WRITES.items() <= connection.get_execution_options().items()
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine

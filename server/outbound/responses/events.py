@@ -80,7 +80,7 @@ class ResponsesOutbound:
         self._seal = seal
         self._include = include
         self._now = now
-        self._open_item: OutputItem | HostedItem | None = None
+        self._open_item: OutputItem | None = None
         self._files: list[CreatedFile] = []
         self._rewriter = rewriter
         self._opening_items = opening

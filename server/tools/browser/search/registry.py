@@ -23,7 +23,6 @@ _BUILT_IN = {
         EntryPoint("you", f"{_SERVICES}:YouProvider", GROUP),
     )
 }
-BUILT_IN = tuple(_BUILT_IN)
 
 
 def create(specs: Iterable[str], options: ProviderOptions) -> list[SearchProvider]:
@@ -58,4 +57,4 @@ def _entry(name: str) -> EntryPoint:
         return entry
     for found in entry_points(group=GROUP, name=name):
         return found
-    raise ValueError(f"{name!r} is no search provider; there are {', '.join(BUILT_IN)}")
+    raise ValueError(f"{name!r} is no search provider; there are {', '.join(_BUILT_IN)}")
