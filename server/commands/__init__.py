@@ -1,1 +1,1 @@
-"""The command line: serve, doctor, chat, render a prompt, parse a completion."""
+"""The command line: the commands, and what they share."""

@@ -1,1 +1,1 @@
-"""The store: responses, conversations and chat completions, in memory or in a database."""
+"""The store: what clients keep on this server, in memory or in a database."""
