@@ -13,7 +13,6 @@ text in UTF-8, each after its size in 8 bytes.
 import asyncio
 import json
 import os
-import signal
 import sys
 from contextlib import suppress
 from functools import partial
@@ -121,15 +120,9 @@ async def _converted_pdf(fetched: FetchedPage) -> Page:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
     paths = [str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", __name__),
-        stdin=pipe,
-        stdout=pipe,
-        stderr=asyncio.subprocess.DEVNULL,
-        env=pdf.environment() | {"PYTHONPATH": os.pathsep.join(paths)},
-    )
+    command = (sys.executable, "-P", "-m", __name__)
+    return await pdf.start_program(*command, PYTHONPATH=os.pathsep.join(paths))
 
 
 async def _converted(
@@ -185,7 +178,6 @@ def main() -> None:
     """Run the program."""
     import resource
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it
     if sys.platform == "linux":  # macOS refuses the limit
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     serve()

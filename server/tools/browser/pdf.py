@@ -36,15 +36,8 @@ class PdfText:
 
 async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
     """The text of a PDF file. Raises UnreadablePdf. The process ends with the caller."""
-    pipe = asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(
-            *_COMMAND,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment(),
-        )
+        process = await start_program(*_COMMAND)
     except OSError as error:
         raise UnreadablePdf(_UNREADABLE) from error
     try:
@@ -59,9 +52,21 @@ async def extract(body: bytes, seconds: float = SECONDS) -> PdfText:
     return await asyncio.to_thread(_parsed, process.returncode, output)
 
 
-def environment() -> dict[str, str]:
-    """What the interpreter needs, without the keys of this process."""
-    return {name: os.environ[name] for name in _NEEDED if name in os.environ}
+async def start_program(*command: str, **variables: str) -> asyncio.subprocess.Process:
+    """Start a program that reads a document. Raises OSError.
+
+    variables: of its environment, beside those that the interpreter needs. It has no keys of this
+    process.
+    """
+    needed = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=needed | variables,
+        start_new_session=True,  # Ctrl-C must not reach it: the server ends it
+    )
 
 
 def _parsed(status: int | None, output: bytes) -> PdfText:

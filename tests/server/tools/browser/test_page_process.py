@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import os
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ from server.tools.browser.documents import text_page
 from server.tools.browser.page import Page
 from server.tools.browser.page_process import SMALL_HTML, SMALL_TEXT, PageProcesses
 from server.tools.fetch.errors import UnsupportedBody
-from server.tools.fetch.pages import FetchedPage
+from server.tools.fetch.pages import PDF, FetchedPage
+from tests.server.tools.browser import documents
 
 URL = "https://site.example/"
 
@@ -109,6 +111,25 @@ async def test_a_process_has_the_home_of_the_server_but_not_its_keys(
     (environment,) = environments
     assert environment["HOME"] == "/home/of/a/user"
     assert "secret" not in environment.values()
+
+
+@pytest.mark.parametrize("page", [LARGE, FetchedPage(URL, PDF, None, documents.pdf("x"))])
+async def test_ctrl_c_does_not_reach_a_process(
+    processes: PageProcesses, monkeypatch: pytest.MonkeyPatch, page: FetchedPage
+) -> None:
+    """A terminal sends it to the whole group. The server then finishes its answers."""
+
+    async def start(*command: str, **options: Any) -> Process:
+        process = await create(*command, **options)
+        groups.append(os.getpgid(process.pid))
+        return process
+
+    create = asyncio.create_subprocess_exec
+    groups: list[int] = []
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+    await processes.convert(page)
+    assert len(groups) == 1
+    assert groups != [os.getpgid(0)]
 
 
 async def test_closing_ends_the_processes_that_are_kept(processes: PageProcesses) -> None:
