@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.commands.failure import CommandFailed
+from server.commands.file_limit import raise_file_limit
 from server.commands.listening import bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
@@ -19,6 +20,10 @@ from server.tools.python.service import create_service
 logger = logging.getLogger(__name__)
 
 KEY = "GPT_OSS_PYTHON_SANDBOX_KEY"
+SESSION_FILES = 8
+"""Files that a session needs: its pipes, and what is open for a request to it."""
+
+OTHER_FILES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ def run_service(options: ServiceOptions) -> None:
     could use them, and KeyboardInterrupt for Ctrl-C.
     """
     log_to_stderr(logging.INFO)
+    needed = options.sessions * SESSION_FILES + OTHER_FILES
+    raise_file_limit(needed, f"--sessions {options.sessions}")
     key = options.key or os.environ.get(KEY) or None
     stop = StopSignals()
     stop.install()

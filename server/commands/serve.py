@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import resource
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from harmony.mask_tokenizer import mask_tokenizer
 from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.failure import CommandFailed
+from server.commands.file_limit import raise_file_limit
 from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.log_lines import log_no_details, log_to_stderr
@@ -95,7 +95,8 @@ def _serve(settings: Settings, stop: StopSignals) -> None:
     ):
         try:
             _require_key(settings, listener)
-            _raise_open_file_limit(settings.max_connections)
+            connections = settings.max_connections
+            raise_file_limit(connections + OTHER_FILES, f"--max-connections {connections}")
             backend = open_backend(settings, Progress())
             store, sandbox = _open_store(settings), _open_sandbox(settings)
             _check_files(settings)
@@ -312,21 +313,6 @@ def _require_key(settings: Settings, listener: socket.socket) -> None:
 def _warn_of_unknown_variables() -> None:
     if unknown := unknown_variables(os.environ):
         logger.warning("these variables are no options, and are ignored: %s", ", ".join(unknown))
-
-
-def _raise_open_file_limit(connections: int) -> None:
-    """Raise this process's limit on open files to what `connections` need, as far as allowed."""
-    needed = connections + OTHER_FILES
-    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reachable = needed if most == resource.RLIM_INFINITY else min(needed, most)
-    if allowed != resource.RLIM_INFINITY and allowed < reachable:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (reachable, most))
-    if reachable < needed:
-        logger.warning(
-            "at most %d files may be open (ulimit -n), fewer than --max-connections %d needs",
-            most,
-            connections,
-        )
 
 
 class Progress:

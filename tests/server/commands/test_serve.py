@@ -37,7 +37,6 @@ from server.commands.serve import (
     _check_files,
     _listen,
     _open_sandbox,
-    _raise_open_file_limit,
     _start,
     serve,
 )
@@ -331,26 +330,6 @@ def test_an_address_that_others_reach_needs_a_key_or_leave(scripted: Start) -> N
 def test_with_either_it_is_served(scripted: Start, options: tuple[str, ...]) -> None:
     port = httpx.URL(scripted(*options, host="0.0.0.0").url()).port
     assert httpx.get(f"http://127.0.0.1:{port}/version").status_code == 200
-
-
-def test_as_many_files_may_be_open_as_connections_need(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    limits = []
-    monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 3000))
-    monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
-    _raise_open_file_limit(1000)
-    assert (limits, caplog.records) == ([(2024, 3000)], [])
-    _raise_open_file_limit(4096)
-    assert limits[1:] == [(3000, 3000)]
-    assert "at most 3000 files may be open" in caplog.text
-
-
-def test_a_limit_on_open_files_is_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for pair in ((5000, 5000), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
-        monkeypatch.setattr("resource.getrlimit", lambda _, pair=pair: pair)
-        monkeypatch.setattr("resource.setrlimit", lambda *_: pytest.fail("it was set"))
-        _raise_open_file_limit(1000)
 
 
 def test_an_engine_that_cannot_start_is_one_line(start: Start) -> None:
