@@ -394,7 +394,7 @@ async def _streamable(
 ) -> AsyncIterator[Any]:
     async with (
         http_client(guard, exchange, headers, None) as client,
-        streamable_http_client(url, http_client=client) as streams,
+        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_RESPONSE) as streams,
     ):
         yield streams
 

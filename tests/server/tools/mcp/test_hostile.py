@@ -38,7 +38,7 @@ FAULTS = {
     "/endless": ("mcp_protocol_error", HANGS),
     "/flood": ("mcp_protocol_error", "sent more than it may"),
     "/large": ("mcp_protocol_error", "sent more than it may"),
-    "/large-event": ("mcp_protocol_error", "exceeded the 1048576 byte limit"),
+    "/large-event": ("mcp_protocol_error", "sent more than it may"),
     "/gzip": ("mcp_protocol_error", "Connection closed"),
     "/redirect": ("http_error", "HTTP 307"),
     "/not-json": ("mcp_protocol_error", INVALID),
@@ -495,4 +495,17 @@ async def test_content_that_is_no_text_becomes_a_note(
     session = await tool.open(ENTRY, context())
 
     assert (await result(session, call("h__add"))).text == KINDS[path]
+    await session.close()
+
+
+async def test_a_large_picture_in_an_event_becomes_a_note(
+    hostile: Hostile, make_tool: MakeTool
+) -> None:
+    """Servers answer in events by default, and pictures of whole pages have megabytes."""
+    tool = await make_tool(hostile("/picture-event"))
+    session = await tool.open(ENTRY, context())
+
+    text = (await result(session, call("h__add"))).text
+
+    assert text == "[image of type image/png, 2,359,296 bytes, left out]"
     await session.close()

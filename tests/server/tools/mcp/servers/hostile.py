@@ -135,6 +135,7 @@ def event(message: Any) -> bytes:
 PROGRESS = {"jsonrpc": "2.0", "method": "notifications/progress"}
 ASKED = {"jsonrpc": "2.0", "id": 77, "method": "sampling/createMessage", "params": {}}
 JSON = "application/json"
+PICTURE = {"type": "image", "data": "A" * (3 << 20), "mimeType": "image/png"}
 MANY = 100_000  # values of JSON, in less than a megabyte
 METADATA = "location: http://169.254.169.254/latest/meta-data/"
 
@@ -163,7 +164,10 @@ FAULTS: dict[str, Fault] = {
     "/flood": lambda writer, reply, step: stream(writer, step, None),
     "/large": lambda writer, reply, step: large(writer),
     "/large-event": lambda writer, reply, step: stream(
-        writer, b"data: " + b"x" * (3 << 20) + b"\n\n", 1
+        writer, b"data: " + b"x" * (5 << 20) + b"\n\n", 1
+    ),
+    "/picture-event": lambda writer, reply, step: stream(
+        writer, event({**reply, "result": {"content": [PICTURE]}}), 1
     ),
     "/gzip": lambda writer, reply, step: send(
         writer, 200, JSON, gzip.compress(dump(reply)), "content-encoding: gzip"
