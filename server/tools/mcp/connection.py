@@ -116,7 +116,7 @@ class Connection:
                 each for each in MODERN_PROTOCOL_VERSIONS if each in discovered.supported_versions
             )
         client = Client(
-            transport,
+            _watched(transport, self._closing),
             mode=mode,
             prior_discover=discovered,
             cache=None,
@@ -386,6 +386,37 @@ class Dialer:
         else:
             transport = _streamable(server.url, guard, exchange, headers)
         return Connection(transport, exchange, kind, known, server.label)
+
+
+@asynccontextmanager
+async def _watched(
+    transport: AbstractAsyncContextManager[Any], ended: asyncio.Event
+) -> AsyncIterator[Any]:
+    """A transport that sets `ended` where nothing more comes: a program has ended, say.
+
+    The SDK tells this to requests only, whose time is then lost.
+    """
+    async with transport as (messages, sender):
+        yield _Watched(messages, ended), sender
+
+
+class _Watched:
+    """The messages of a transport, as the SDK reads them."""
+
+    def __init__(self, messages: Any, ended: asyncio.Event) -> None:
+        self._messages = messages
+        self._ended = ended
+
+    async def __aenter__(self) -> "_Watched":
+        await self._messages.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        self._ended.set()
+        await self._messages.__aexit__(*error)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return aiter(self._messages)
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -191,6 +193,23 @@ async def test_a_program_that_dies_is_started_again(
 
     assert died.failed
     assert added.text == "2"
+
+
+async def test_a_program_that_ends_between_calls_costs_none(
+    program: tuple[str, ...], make_tool: MakeTool
+) -> None:
+    tool = await make_tool(Server("t", command=program))
+    session = await tool.open(NEVER_ASK, context())
+    first = (await result(session, call("t__process"))).text
+    used = session._connection
+    assert used is not None
+
+    os.kill(int(first), signal.SIGKILL)
+    await until(lambda: used.closed)
+    second = await result(session, call("t__process"))
+
+    assert not second.failed
+    assert second.text != first
 
 
 async def test_a_program_that_hangs_is_started_again(

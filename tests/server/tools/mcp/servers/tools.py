@@ -143,6 +143,12 @@ async def ask() -> InputRequiredResult:
 
 
 @server.tool()
+def process() -> int:
+    """The number of the server's process."""
+    return os.getpid()
+
+
+@server.tool()
 def die() -> str:
     """End the process."""
     os._exit(1)
