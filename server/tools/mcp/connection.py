@@ -424,7 +424,7 @@ async def _streamable(
     url: str, guard: Guard, exchange: Exchange, headers: dict[str, str]
 ) -> AsyncIterator[Any]:
     async with (
-        http_client(guard, exchange, headers, None) as client,
+        http_client(guard, exchange, headers) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MAX_RESPONSE) as streams,
     ):
         yield streams
@@ -433,7 +433,8 @@ async def _streamable(
 def _sse_http_client(
     guard: Guard, exchange: Exchange, headers: Any = None, timeout: Any = None, auth: Any = None
 ) -> Any:
-    return http_client(guard, exchange, headers, timeout)
+    """As `http_client`. The SDK's timeout would end a connection that is silent for 5 minutes."""
+    return http_client(guard, exchange, headers)
 
 
 @asynccontextmanager

@@ -63,20 +63,18 @@ class Exchange:
 
 
 def http_client(
-    guard: Guard,
-    exchange: Exchange,
-    headers: dict[str, str] | None,
-    timeout: httpx2.Timeout | None,
+    guard: Guard, exchange: Exchange, headers: dict[str, str] | None
 ) -> httpx2.AsyncClient:
     """A client for one server. It reads no environment variables, and follows no redirects.
 
-    The SDK follows redirects within the origin itself.
+    The SDK follows redirects within the origin itself. There is no limit on the time to read: calls
+    have limits of their own, and some servers send nothing while a tool runs.
     """
     transport = httpx2.AsyncHTTPTransport(verify=_ssl_context(), trust_env=False, limits=_LIMITS)
     return httpx2.AsyncClient(
         transport=_LimitedTransport(guard(transport), exchange),
         headers=headers,
-        timeout=timeout or httpx2.Timeout(CONNECT_SECONDS, read=None),
+        timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
         trust_env=False,
         follow_redirects=False,
         max_redirects=5,

@@ -16,7 +16,7 @@ async def test_results_of_calls_do_not_count_with_lists() -> None:
     """Calls may run while the tools are listed on the same connection."""
     exchange = Exchange()
     server: Any = httpx2.MockTransport(lambda _: httpx2.Response(200, content=b"x" * 100))
-    async with http_client(lambda _: server, exchange, None, None) as client:
+    async with http_client(lambda _: server, exchange, None) as client:
         await client.post("http://server", headers={"mcp-method": "tools/list"})
         await client.post("http://server", headers={"mcp-method": "tools/call"})
         await client.post("http://server")
@@ -31,7 +31,7 @@ async def test_parameters_of_a_content_type_are_not_read() -> None:
         lambda _: httpx2.Response(200, headers={"content-type": kind}, content=body)
     )
     async with (
-        http_client(lambda _: server, Exchange(), None, None) as client,
+        http_client(lambda _: server, Exchange(), None) as client,
         client.stream("POST", "http://server") as response,
     ):
         events = [event.data async for event in httpx2.EventSource(response)]
@@ -50,7 +50,7 @@ async def received(
     server: Any = httpx2.MockTransport(
         lambda _: httpx2.Response(200, headers=answer, stream=httpx2.ByteStream(body))
     )
-    async with http_client(lambda _: server, exchange, None, None) as client:
+    async with http_client(lambda _: server, exchange, None) as client:
         try:
             await client.request(method, "http://server")
         except httpx2.StreamError:
@@ -100,7 +100,7 @@ async def test_a_response_in_too_many_pieces_is_refused() -> None:
 
     exchange = Exchange()
     server: Any = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=Bytes()))
-    async with http_client(lambda _: server, exchange, None, None) as client:
+    async with http_client(lambda _: server, exchange, None) as client:
         with pytest.raises(httpx2.StreamError):
             await client.post("http://server")
     assert exchange.too_large
@@ -123,7 +123,7 @@ async def test_no_compressed_response_is_asked_for() -> None:
         return httpx2.Response(200)
 
     server: Any = httpx2.MockTransport(answer)
-    async with http_client(lambda _: server, Exchange(), None, None) as client:
+    async with http_client(lambda _: server, Exchange(), None) as client:
         await client.post("http://server")
     assert asked == ["identity"]
 
@@ -137,7 +137,7 @@ async def test_no_redirect_is_followed() -> None:
         return httpx2.Response(307, headers={"location": "http://other/"})
 
     server: Any = httpx2.MockTransport(answer)
-    async with http_client(lambda _: server, Exchange(), None, None) as client:
+    async with http_client(lambda _: server, Exchange(), None) as client:
         assert (await client.post("http://server/")).status_code == 307
     assert asked == ["http://server/"]
 

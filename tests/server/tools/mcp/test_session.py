@@ -5,11 +5,13 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jsonschema
 import pytest
 import pytest_asyncio
+from mcp.client.sse import sse_client
 
 from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
@@ -144,6 +146,21 @@ async def test_states_without_an_end_take_the_time_of_one_call(
     late = await result(session, call("t__prepare", '{"rounds": -1}'))
 
     assert late.text == "Error: The call took more than 0.5 seconds."
+    await session.close()
+
+
+async def test_a_server_over_sse_may_be_silent_for_all_the_time_of_a_call(
+    sse_url: str, make_tool: MakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK would end the connection after five minutes; here sooner."""
+    impatient = partial(sse_client, sse_read_timeout=0.1)
+    monkeypatch.setattr(connection, "sse_client", impatient)
+    tool = await make_tool(Server("t", url=sse_url, allow_private=True))
+    session = await tool.open(NEVER_ASK, context())
+
+    frozen = await result(session, call("t__freeze", '{"seconds": 0.5}'))
+
+    assert frozen.text == "done"
     await session.close()
 
 
