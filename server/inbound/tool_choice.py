@@ -47,13 +47,14 @@ class _Names:
 
     client: those of the client's tools, by kind, namespace and name. hosted: those of hosted tools,
     by the family of their type. servers: those of MCP servers, by their label; of each by the own
-    name of a tool, and by None those of all its tools. unserved: the families of the tools that
-    this server cannot run.
+    name of a tool, and by None those of all its tools. unlisted: why MCP servers did not list their
+    tools, by label. unserved: the families of the tools that this server cannot run.
     """
 
     client: Mapping[tuple[str, str | None, str], str]
     hosted: Mapping[str, frozenset[str]]
     servers: Mapping[Any, Mapping[str | None, frozenset[str]]]
+    unlisted: Mapping[Any, str]
     unserved: frozenset[str]
 
 
@@ -66,7 +67,8 @@ def read_tool_choice(value: Any, tools: Tools, param: str = "tool_choice") -> To
     declaration(value, param)
     choice = replace(_read(value, tools, param), param=param)
     if choice.mode == "required" and not tools.can_be_called:
-        raise invalid(param, "a tool call is required, but there is no tool that can be called")
+        none = "a tool call is required, but there is no tool that can be called"
+        raise invalid(param, "; ".join([none, *_unlisted(tools).values()]))
     return choice
 
 
@@ -84,6 +86,8 @@ def _read(value: Any, tools: Tools, param: str) -> ToolChoice:
     named, echo = _tool(value, kind, names, param)
     if named:
         return ToolChoice("required", named, echo)
+    if kind == "mcp" and names.servers:
+        raise invalid(param, names.unlisted[value["server_label"]])
     problem = f"'{shortened(kind)}' is not a tool that this server can call"
     if _family(shortened(kind)) not in names.unserved:
         problem = _not_there(kind)
@@ -111,10 +115,13 @@ def _allowed(value: dict[str, Any], tools: Tools, param: str) -> ToolChoice:
         if named:
             allowed |= named
             echoes.append(echo)
+        elif kind == "mcp" and names.servers:
+            continue  # The answer goes on without the tools of a server that did not list them.
         elif _family(shortened(kind)) not in names.unserved:
             raise invalid(f"{where}.type", _not_there(kind))
     if mode == "required" and not allowed:
-        raise invalid(f"{param}.tools", "a tool call is required, but no tool is allowed")
+        none = "a tool call is required, but no tool is allowed"
+        raise invalid(f"{param}.tools", "; ".join([none, *names.unlisted.values()]))
     return ToolChoice(
         mode, frozenset(allowed), {"type": "allowed_tools", "mode": mode, "tools": echoes}
     )
@@ -125,7 +132,8 @@ def _tool(
 ) -> tuple[frozenset[str], dict[str, Any]]:
     """The recipients of the tool that an entry names, and its echo.
 
-    There are no recipients if it names a hosted tool that the request does not have.
+    There are no recipients if it names a hosted tool that the request does not have, or an MCP
+    server that did not list its tools.
     """
     if kind in _NAMED:
         return _named(value, kind, names, param)
@@ -150,7 +158,18 @@ def _names(tools: Tools) -> _Names:
             family = _family(declared.type)
             hosted[family] = hosted.get(family, frozenset()) | calls
     unserved = frozenset(map(_family, tools.unserved_kinds))
-    return _Names(_client_names(tools), hosted, servers, unserved)
+    return _Names(_client_names(tools), hosted, servers, _unlisted(tools), unserved)
+
+
+def _unlisted(tools: Tools) -> dict[Any, str]:
+    """By their labels, why MCP servers did not list their tools."""
+    return {
+        item["server_label"]: f"the MCP server '{item['server_label']}' did not list its tools:"
+        f" {item['error'].removesuffix('.')}"
+        for tool in tools.hosted
+        for item in tool.declaration.opening
+        if item.get("error")
+    }
 
 
 def _client_names(tools: Tools) -> dict[tuple[str, str | None, str], str]:
@@ -187,12 +206,13 @@ def _family(kind: str) -> str:
 
 def _mcp(value: dict[str, Any], names: _Names, param: str) -> frozenset[str]:
     """Raises InvalidRequest for a server that the request does not have, or without such a tool."""
-    server = names.servers.get(required(value, "server_label", param, label))
+    server_label = required(value, "server_label", param, label)
+    server = names.servers.get(server_label)
     name = optional_string(value.get("name"), f"{param}.name")
     if server is None:
         raise invalid(f"{param}.server_label", "the request has no such MCP server")
-    calls = server.get(name)
-    if not calls:
+    calls = server.get(name, frozenset())
+    if not calls and server_label not in names.unlisted:
         problem = "the MCP server has no tools" if name is None else "it has no such tool"
         raise invalid(param if name is None else f"{param}.name", problem)
     return calls

@@ -49,6 +49,7 @@ TODAY = "2026-01-31"
 CODE = {"type": "code_interpreter", "container": {"type": "auto"}}
 SEARCH = {"type": "web_search"}
 MCP = {"type": "mcp", "server_label": "dmcp"}
+DOWN = {"type": "mcp", "server_label": "down"}
 F = {"type": "function", "name": "f", "parameters": {"type": "object"}, "strict": False}
 PYTHON_CALL = CallableTool("python", FreeText())
 SEARCH_CALLS = (CallableTool("browser.search", SchemaJson(QUERY)), CallableTool("browser.open"))
@@ -519,6 +520,26 @@ async def test_a_call_cannot_be_required_of_a_server_without_tools() -> None:
     tools: list[Any] = [MCP | {"allowed_tools": []}]
     error = await refused(Servers(), tools=tools, tool_choice="required")
     assert error.param == "tool_choice"
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "required",
+        DOWN,
+        DOWN | {"name": "search"},
+        {"type": "allowed_tools", "mode": "required", "tools": [DOWN]},
+    ],
+)
+async def test_an_error_says_why_a_server_has_not_the_tools_of_a_choice(choice: Any) -> None:
+    error = await refused(Servers(), tools=[DOWN], tool_choice=choice)
+    assert "the MCP server 'down' did not list its tools: HTTP 401" in error.message
+
+
+async def test_an_answer_goes_on_without_allowed_tools_that_a_server_did_not_list() -> None:
+    allowed = {"type": "allowed_tools", "mode": "auto", "tools": [DOWN, MCP | {"name": "search"}]}
+    spec = await spec_of(Servers(), tools=[DOWN, MCP], tool_choice=allowed)
+    assert spec == GrammarSpec((MCP_SEARCH,))
 
 
 async def test_a_client_function_is_not_named_by_a_hosted_choice() -> None:

@@ -119,14 +119,18 @@ class Library(SampleTool):
 
 
 class Servers(SampleTool):
-    """Has a function `search` and a function `create` for each entry, as MCP servers do."""
+    """Has a function `search` and a function `create` for each entry, as MCP servers do.
+
+    The server `down` does not list them.
+    """
 
     name = "mcp"
     types = frozenset({"mcp"})
 
     def declare(self, config: Mapping[str, Any], context: ToolContext) -> ToolDeclaration:
         label = config.get("server_label")
-        names = config.get("allowed_tools", ["search", "create"])
+        is_down = label == "down"
+        names = [] if is_down else config.get("allowed_tools", ["search", "create"])
         if not isinstance(label, str) or not isinstance(names, list):
             raise InvalidRequest("Invalid value.", param=f"{context.param}.server_label")
         if not all(isinstance(name, str) for name in names):
@@ -144,6 +148,7 @@ class Servers(SampleTool):
             ),
             fields={"server_label": label},
             call_fields={recipient: {"name": name} for recipient, name in recipients.items()},
+            opening=({"server_label": label, "error": "HTTP 401."},) if is_down else (),
         )
 
 
