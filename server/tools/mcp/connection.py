@@ -90,7 +90,8 @@ class Connection:
     """One client of one server.
 
     A task of its own enters and leaves the client, because its cancel scopes belong to one task.
-    The requests are sent by the tasks of their callers. label: that of the server.
+    The requests are sent by the tasks of their callers. label: that of the server. list_changed:
+    set, and replaced by another event, when the server says that its tools have changed.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Connection:
         label: str,
     ) -> None:
         self.exchange = exchange
+        self.list_changed = asyncio.Event()
         self._kind: TransportKind = kind
         self._label = label
         self._closing = asyncio.Event()
@@ -120,6 +122,7 @@ class Connection:
             mode=mode,
             prior_discover=discovered,
             cache=None,
+            message_handler=self._take_notice,
             client_info=types.Implementation(name=_NAME, version=version(_NAME)),
         )
         self._task = asyncio.create_task(self._own(client))
@@ -134,6 +137,11 @@ class Connection:
             raise
         except Exception as error:  # also groups: the SDK runs its transports in task groups
             self._fail(self.failure(error))
+
+    async def _take_notice(self, message: types.ServerNotification | Exception) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.list_changed.set()
+            self.list_changed = asyncio.Event()
 
     def _fail(self, failure: Failure) -> None:
         if not self._client.done():

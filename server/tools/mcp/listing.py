@@ -52,10 +52,14 @@ class ListedTool:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The tools of a server, in its order, and how to connect to it."""
+    """The tools of a server, in its order, and how to connect to it.
+
+    changed: set when the server says that it has other tools now.
+    """
 
     tools: tuple[ListedTool, ...]
     negotiated: Negotiated
+    changed: asyncio.Event
 
     @property
     def size(self) -> int:
@@ -87,7 +91,8 @@ class Listings:
     async def get(self, server: Server, owner: str) -> Listing:
         """The tools of a server. Raises Failure."""
         key = (server.identity, owner)
-        if (cached := self._cache.get(key)) is not None:
+        cached = self._cache.get(key)
+        if cached is not None and not cached.changed.is_set():
             return cached
         fetch = self._fetches.get(key)
         if fetch is None:
@@ -117,10 +122,10 @@ class Listings:
     async def _list(self, server: Server) -> Listing:
         connection = await self._connect(server)
         try:
-            tools = await _all_tools(connection)
+            tools, changed = await _all_tools(connection), connection.list_changed
             size = size_of([tool.input_schema for tool in tools])
             listed = await run(lambda: tuple(_listed(server, tools)), size)
-            return Listing(listed, connection.negotiated)
+            return Listing(listed, connection.negotiated, changed)
         finally:
             self._release(server, connection)
 

@@ -24,6 +24,7 @@ class FakeServer:
     def __init__(self, *tools: types.Tool, failure: Failure | None = None) -> None:
         self.tools = tools
         self.failure = failure
+        self.list_changed = asyncio.Event()
         self.opened = self.released = 0
 
     async def connect(self, server: Server) -> Any:

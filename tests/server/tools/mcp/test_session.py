@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
 from tests.server.tools.mcp.conftest import (
     OWNER,
+    SERVERS,
     call,
     context,
     events,
@@ -289,6 +291,20 @@ async def test_a_program_is_shared_by_all_answers(
     await asyncio.gather(*(result(each, call("t__add", '{"a": 1}')) for each in sessions))
 
     assert (await result(sessions[0], call("t__count"))).text == "3"
+
+
+async def test_a_list_is_fetched_again_when_the_server_says_that_it_has_changed(
+    make_tool: MakeTool,
+) -> None:
+    tool = await make_tool(Server("t", command=(sys.executable, str(SERVERS / "growing.py"))))
+    session = await tool.open(NEVER_ASK, context())
+    before = [each.name for each in session.declaration.functions]
+
+    await result(session, call("t__first"))
+    session = await tool.open(NEVER_ASK, context())
+    after = [each.name for each in session.declaration.functions]
+
+    assert (before, after) == (["t__first"], ["t__first", "t__second"])
 
 
 async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> None:
