@@ -73,7 +73,7 @@ async def create_container_file(request: Request, container_id: str) -> Response
         context_of(request).files.temporary(owner) as staging,
     ):
         form = await read_form(request, staging)
-        file = await containers.add_file(owner, container_id, form.filename, staging.file.read())
+        file = await containers.add_file(owner, container_id, form.filename, staging.read())
     return json_response(file.to_api())
 
 

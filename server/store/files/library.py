@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -274,6 +274,12 @@ class Staging:
         self._staged += len(data)
         with _disk():
             await self.file.write(data)
+
+    async def read(self) -> AsyncIterator[bytes]:
+        """The content so far, in pieces. Raises Unavailable where the disk fails."""
+        with _disk():
+            async for piece in self.file.read():
+                yield piece
 
     def _exceeds(self, size: int) -> bool:
         stored = 0 if self._count is None else self.account.stored

@@ -129,16 +129,19 @@ async def test_a_disk_that_fails_is_no_defect(folder: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-async def test_a_full_disk_is_no_defect(folder: Path) -> None:
+@pytest.mark.parametrize("size", [CHUNK, 1], ids=["while it is written", "when it is read"])
+async def test_a_full_disk_is_no_defect(folder: Path, size: int) -> None:
     library = Library(folder)
 
     async def fill() -> None:
-        async with library.staging("a") as staging:
+        async with library.temporary("a") as staging:
             assert staging.file._file is not None
             full = os.open("/dev/full", os.O_WRONLY)
             os.dup2(full, staging.file._file.fileno())
             os.close(full)
-            await staging.write(bytes(CHUNK))
+            await staging.write(bytes(size))
+            async for _ in staging.read():
+                raise AssertionError("nothing was written")
 
     with pytest.raises(Unavailable):
         await fill()
