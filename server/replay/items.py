@@ -46,7 +46,7 @@ _PREFIXES = {
     "custom_tool_call_output": "ctco",
 }
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
 Readable = tuple[Item, Message | None, str]
@@ -165,7 +165,7 @@ def messages(
     earlier = _readable(history, "history", hosted, earlier=True)
     own = _readable(received, param, hosted, earlier=False)
     answered = {
-        str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in _OUTPUTS
+        str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in OUTPUTS
     }
     earlier, own = (_without_cut_calls(each, answered) for each in (earlier, own))
     readable = [*earlier, *own]
@@ -175,7 +175,7 @@ def messages(
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, (item, sampled, where) in enumerate(readable):
-        if item["type"] in _OUTPUTS:
+        if item["type"] in OUTPUTS:
             if index >= len(earlier) or item["call_id"] in recipients:
                 messages.append(_output(item, where, recipients))
             continue

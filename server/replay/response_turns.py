@@ -6,9 +6,10 @@ call's id, among the responses of the same owner.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from server.replay.hosted_items import OUTPUT as HOSTED
-from server.replay.items import CALLS, has_text, item_text, same_header, unchanged
+from server.replay.items import CALLS, OUTPUTS, has_text, item_text, same_header, unchanged
 from server.store.items import Item, StoredItem
 
 TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
@@ -34,11 +35,14 @@ def restore_turns(
     tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
     Items that the client changed or added stay where they are. history: the items that the request
     continues. An item that is there, or in the request, is not inserted, and none is inserted
-    twice: a client may send a call more than once.
+    twice: a client may send a call more than once. A turn that the history ends with, whose call
+    waits for its result, is left out: some clients send it again with the result.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
     present = {stored.item["id"] for stored in (*history, *received)}
+    waiting = _waiting_calls(history)
+    follows = True  # Whether there were only results so far.
     result: list[StoredItem] = []
     turn: list[_Located] = []
     for index, stored in enumerate(received):
@@ -48,13 +52,23 @@ def restore_turns(
             continue
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
+            repeated = follows and item["call_id"] in waiting
             dropped = _dropped([each for each, _ in turn], sampled) - present
             present |= dropped
-            result += _merge_turn(turn, sampled, dropped)
+            added = [*_merge_turn(turn, sampled, dropped, repeated=repeated)]
         else:
-            result += (each for each, _ in turn)
+            added = [each for each, _ in turn]
+        follows = follows and all(each.item["type"] in OUTPUTS for each in added)
+        result += added
         turn = []
     return (*result, *(each for each, _ in turn))
+
+
+def _waiting_calls(history: Sequence[StoredItem]) -> set[str]:
+    """The ids of the calls without a result that the history ends with."""
+    backwards = (stored.item for stored in reversed(history))
+    last = [*takewhile(lambda item: _is_output(item) or item["type"] in OUTPUTS, backwards)]
+    return {*call_ids(last)} - {item["call_id"] for item in last if item["type"] in OUTPUTS}
 
 
 def _dropped(turn: Sequence[StoredItem], sampled: Sequence[StoredItem]) -> set[str]:
@@ -64,11 +78,16 @@ def _dropped(turn: Sequence[StoredItem], sampled: Sequence[StoredItem]) -> set[s
 
 
 def _merge_turn(
-    turn: Sequence[_Located], sampled: Sequence[StoredItem], dropped: Collection[str]
+    turn: Sequence[_Located],
+    sampled: Sequence[StoredItem],
+    dropped: Collection[str],
+    *,
+    repeated: bool,
 ) -> Iterator[StoredItem]:
     """The received items, with their sampled messages where they are unchanged.
 
-    sampled: the turn up to its call. dropped: ids of sampled items that are inserted.
+    sampled: the turn up to its call. dropped: ids of sampled items that are inserted. repeated:
+    whether the history has the turn, so that only items that the client changed or added are left.
     """
     position = 0
     for stored, where in turn:
@@ -80,8 +99,9 @@ def _merge_turn(
         if match is None:
             position = until
             yield stored
-        else:
-            position = match + 1
+            continue
+        position = match + 1
+        if not repeated:
             yield StoredItem(stored.item, sampled[match].message, sampled[match].result)
 
 

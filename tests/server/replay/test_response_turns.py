@@ -16,6 +16,7 @@ CALL = {"type": "function_call", "id": "fc", "call_id": "c", "name": "f", "argum
 SAMPLED_CALL = Message(
     Author(Role.ASSISTANT), "{}", Channel.COMMENTARY, "functions.f", "json", tokens=(9,)
 )
+RESULT = StoredItem({"type": "function_call_output", "id": "fco", "call_id": "c", "output": "1"})
 
 
 class Counted(dict[str, Any]):
@@ -141,6 +142,27 @@ def test_a_call_that_is_sent_again_brings_its_reasoning_once() -> None:
     turns = {"c": (REASONING, StoredItem(CALL, SAMPLED_CALL))}
     repeated = restore_turns([StoredItem(CALL), again], turns)
     assert [each.item["id"] for each in repeated] == ["rs", "fc", "fc_again"]
-    continued = restore_turns([again], turns, [REASONING, StoredItem(CALL, SAMPLED_CALL)])
+    history = [REASONING, StoredItem(CALL, SAMPLED_CALL), RESULT]
+    continued = restore_turns([again], turns, history)
     assert [each.item["id"] for each in continued] == ["fc_again"]
     assert continued[0].message is SAMPLED_CALL
+
+
+def test_the_turn_of_a_call_that_waits_for_its_result_is_not_repeated() -> None:
+    history = [REASONING, *sampled("x", "y")["c"]]
+    turns = {"c": history}
+    own = [received("x"), received("mine"), StoredItem({**CALL, "id": "fc_again"}), RESULT]
+    assert restore_turns(own, turns, history) == (own[1], RESULT)
+    two = {**turns, "d": [StoredItem({**CALL, "call_id": "d"}, SAMPLED_CALL)]}
+    both = [own[2], RESULT, *two["d"]]
+    assert restore_turns(both, two, [*history, *two["d"]]) == (RESULT,)
+
+
+def test_a_call_that_is_sent_again_after_another_message_stays_before_its_result() -> None:
+    history = sampled()["c"]
+    user = StoredItem({"type": "message", "id": "msg", "role": "user", "content": "hi"})
+    own = [user, StoredItem({**CALL, "id": "fc_again"}), RESULT]
+    repeated = restore_turns(own, {"c": history}, history)
+    assert [each.item["id"] for each in repeated] == ["msg", "fc_again", "fco"]
+    repeated = restore_turns(own[1:], {"c": history}, [*history, user])
+    assert [each.item["id"] for each in repeated] == ["fc_again", "fco"]

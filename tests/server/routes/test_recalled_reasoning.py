@@ -198,3 +198,18 @@ async def test_a_call_that_is_sent_to_its_conversation_again_repeats_no_reasonin
         ids = [item["id"] for item in listed.json()["data"]]
         assert app.prompts[-1].count("Ask f.") == 1
         assert len(set(ids)) == len(ids)
+
+
+async def test_a_turn_that_is_sent_again_with_its_result_is_there_once(
+    open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(*PREAMBLED, store=store) as app:
+        first = await respond(app, [ASKED])
+        _, preamble, _, call = first["output"]
+        again = without_ids([preamble, call])
+        answer = {"input": [*again, result(call)], "previous_response_id": first["id"]}
+        answered = await app.post("/v1/responses", {**answer, "tools": [TOOL]})
+        assert app.prompts[1] == app.prompts[0] + SPOKEN + RESULT
+        items = await app.client.get(f"/v1/responses/{answered.json()['id']}/input_items")
+        newest_first = without_ids(items.json()["data"])
+        assert newest_first[:-1] == [result(call), *without_ids(first["output"][::-1])]
