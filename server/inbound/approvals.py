@@ -11,9 +11,10 @@ from typing import Any
 from harmony.messages import Channel, Message
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
+from server.replay.items import paths
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import boolean, invalid, required, string
-from server.store.items import StoredItem
+from server.store.items import Item, StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
 from server.tools.mcp.approvals import (
     OpenResponse,
@@ -39,12 +40,13 @@ class GivenResponse:
 
 
 def given_responses(
-    earlier: Sequence[StoredItem], received: Sequence[StoredItem]
+    earlier: Sequence[StoredItem], received: Sequence[StoredItem], sent: Sequence[Item]
 ) -> tuple[GivenResponse, ...]:
     """The request's responses, in its order. Call it off the event loop for many items.
 
-    earlier: the items of earlier turns. received: the request's own. Raises InvalidRequest for a
-    response that says neither yes nor no: it would count as a refusal, and a decision is final.
+    earlier: the items of earlier turns. received: the request's own. sent: those of them that
+    the client sent. Raises InvalidRequest for a response that says neither yes nor no: it would
+    count as a refusal, and a decision is final.
     """
     items = (*earlier, *received)
     first = len(earlier)
@@ -55,8 +57,10 @@ def given_responses(
     ]
     if not found:
         return ()
+    all_paths = paths(sent)
     for response in found:
-        item, where = items[response.index].item, f"input.{response.index - first}"
+        item = items[response.index].item
+        where = all_paths[item["id"]]
         required(item, FIELD, where, string)
         required(item, "approve", where, boolean)
     sampled = {stored.item["id"]: stored.message for stored in items}
@@ -64,7 +68,7 @@ def given_responses(
         GivenResponse(
             response,
             sampled.get(response.request_id),
-            f"input.{response.index - first}.{FIELD}",
+            f"{all_paths[items[response.index].item['id']]}.{FIELD}",
         )
         for response in found
     )

@@ -105,7 +105,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
         restored = restore_turns(resolved, turns_up_to_calls, prior.items)
-        compiled = _compile(request, prior, restored, tools, context)
+        compiled = _compile(request, prior, restored, items.paths(received), tools, context)
         return replace(compiled, sessions=sessions)
 
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())
@@ -123,7 +123,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     )
     async with opened(entries, answer) as sessions:
         compiled = await threads.run(partial(work, sessions), size)
-        return await _with_approvals(compiled, context)
+        return await _with_approvals(compiled, received, context)
 
 
 async def _prior_turns(
@@ -147,12 +147,14 @@ async def _over_items(work: Callable[[], T], *lists: Sequence[Any]) -> T:
     return await threads.run(work, threads.counted(sum(map(len, lists)), _FEW_ITEMS))
 
 
-async def _with_approvals(compiled: CompiledResponse, context: CompileContext) -> CompiledResponse:
-    """The request with the calls that it approves or refuses."""
+async def _with_approvals(
+    compiled: CompiledResponse, sent: Sequence[Item], context: CompileContext
+) -> CompiledResponse:
+    """The request with the calls that it approves or refuses. sent: the items of the client."""
     if "mcp" not in context.tools or not context.is_new:
         return compiled
     earlier, received = compiled.prior.items, compiled.input
-    find = partial(given_responses, earlier, received)
+    find = partial(given_responses, earlier, received, sent)
     given = await _over_items(find, earlier, received)
     if not given:
         return compiled
@@ -210,6 +212,7 @@ def _compile(
     request: CreateResponse,
     prior: PriorTurns,
     received: tuple[StoredItem, ...],
+    paths: Mapping[str, str],
     tools: Tools,
     context: CompileContext,
 ) -> CompiledResponse:
@@ -219,7 +222,7 @@ def _compile(
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, prior.start_date, tools.built_in),
-            items.messages(prior.items, received, enabled=tools.enabled),
+            items.messages(prior.items, received, enabled=tools.enabled, paths=paths),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,

@@ -115,6 +115,11 @@ def ids_in(value: Any) -> list[str]:
     return [item["id"] for item in value if item.get("id")] if isinstance(value, list) else []
 
 
+def paths(items: Sequence[Item]) -> dict[str, str]:
+    """The path of the field of each item of a request's `input`, by the item's id."""
+    return {item["id"]: f"input.{index}" for index, item in enumerate(items)}
+
+
 def missing() -> InvalidRequest:
     """The error for a request that has no items and continues none."""
     return InvalidRequest("The request has no input.", param="input", code="missing_input")
@@ -152,18 +157,20 @@ def messages(
     param: str = "input",
     *,
     enabled: Enabled = NO_HOSTED_TOOLS,
+    paths: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """The harmony messages of the items of earlier turns and of the request.
 
     A call that was cut off and has no result is left out. history: items of earlier turns. A result
     whose call has been deleted is skipped. received: items of the request. enabled: the hosted
-    tools of the request.
+    tools of the request. paths: of received items, by their ids, where `received` has items that
+    the client did not send, or lacks some that it sent.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
     hosted = HostedItems([*history, *received], received, enabled)
-    earlier = _readable(history, "history", hosted, earlier=True)
-    own = _readable(received, param, hosted, earlier=False)
+    earlier = _readable(history, "history", hosted, None, earlier=True)
+    own = _readable(received, param, hosted, paths, earlier=False)
     answered = {
         str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in OUTPUTS
     }
@@ -287,12 +294,19 @@ def _resolve(item: Item, stored: StoredItem | None, where: str) -> StoredItem:
 
 
 def _readable(
-    items: Sequence[StoredItem], param: str, hosted: HostedItems, *, earlier: bool
+    items: Sequence[StoredItem],
+    param: str,
+    hosted: HostedItems,
+    paths: Mapping[str, str] | None,
+    *,
+    earlier: bool,
 ) -> list[Readable]:
     """The items in kinds that this server makes. earlier: whether they are of earlier turns."""
     readable: list[Readable] = []
     for index, stored in enumerate(items):
         where = f"{param}.{index}"
+        if paths:
+            where = paths.get(stored.item["id"], where)
         messages = hosted.read(stored, where, earlier=earlier)
         if messages is not None:
             readable += ((stored.item, message, where) for message in messages)

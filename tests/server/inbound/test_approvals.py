@@ -56,7 +56,8 @@ async def answered(
     sampled: Message | None = None,
     session: Session | None = None,
 ) -> tuple[AnsweredCall, ...]:
-    given = given_responses(stored(*earlier, sampled=sampled), stored(*received, sampled=sampled))
+    own = stored(*received, sampled=sampled)
+    given = given_responses(stored(*earlier, sampled=sampled), own, received)
     return await check_responses(given, [Session(SEARCH), session or Server()])
 
 

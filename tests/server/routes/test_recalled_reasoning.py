@@ -213,3 +213,24 @@ async def test_a_turn_that_is_sent_again_with_its_result_is_there_once(
         items = await app.client.get(f"/v1/responses/{answered.json()['id']}/input_items")
         newest_first = without_ids(items.json()["data"])
         assert newest_first[:-1] == [result(call), *without_ids(first["output"][::-1])]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"type": "function_call_output", "call_id": "x", "output": "1"}, "call_id"),
+        ({"role": "user", "content": 5}, "content"),
+        (
+            {"type": "mcp_approval_response", "approval_request_id": "x", "approve": True},
+            "approval_request_id",
+        ),
+    ],
+)
+async def test_an_error_after_restored_reasoning_names_the_field_as_it_was_sent(
+    wrong: dict[str, Any], field: str, open_app: OpenApp, store: Store
+) -> None:
+    async with open_app(*LINES, store=store) as app:
+        _, call = (await respond(app, [ASKED]))["output"]
+        sent = [ASKED, bare(call), result(call), wrong]
+        refused = await app.post("/v1/responses", {"input": sent, "tools": [TOOL]})
+    assert refused.json()["error"]["param"] == f"input.3.{field}"
