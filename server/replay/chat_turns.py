@@ -24,19 +24,23 @@ def restore_turn(
 
     received: the turn as the client sent it. sampled: the turn as the model made it, empty where
     that is unknown. An unchanged turn is `sampled`, with its token ids; arguments that were only
-    formatted differently are unchanged, and so are texts with links for citation markers. A changed
-    turn is `received`, with the sampled reasoning before it where the client sent none. Calls of
-    hosted tools, which the API does not show, and their results are part of the reasoning.
-    json_content: whether the content had to be JSON; the answer then had its preambles in the
-    reasoning field.
+    formatted differently are unchanged, and so are texts with links for citation markers, and a
+    piece of the reasoning. A changed turn is `received`, with the sampled reasoning before it where
+    the client sent none. Calls of hosted tools, which the API does not show, and their results are
+    part of the reasoning. json_content: whether the content had to be JSON; the answer then had its
+    preambles in the reasoning field.
     """
     if not sampled or not _same_calls(received, sampled):
         return received
-    if not _text(received, Channel.ANALYSIS):
-        same_content = _same_content(received, sampled) or (
-            json_content and _same_content(received, sampled, _JSON_CONTENT)
-        )
+    same_content = _same_content(received, sampled) or (
+        json_content and _same_content(received, sampled, _JSON_CONTENT)
+    )
+    reasoning = _text(received, Channel.ANALYSIS)
+    if not reasoning:
         return sampled if same_content else [*_dropped_reasoning(sampled), *received]
+    # Some clients keep only a piece of it, such as the last delta of a stream.
+    if same_content and reasoning in _text(sampled, *_JSON_REASONING):
+        return sampled
     if _same_reasoning(received, sampled) and _same_content(received, sampled):
         return sampled
     # Also where this request asks for no JSON and the earlier one did.

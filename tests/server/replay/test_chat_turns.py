@@ -41,6 +41,11 @@ def test_dropped_reasoning_is_restored() -> None:
     assert restore_turn(RECEIVED[1:], SAMPLED) is SAMPLED
 
 
+@pytest.mark.parametrize("piece", ["One.", "o.", "."])
+def test_a_piece_of_the_reasoning_is_replaced_by_all_of_it(piece: str) -> None:
+    assert restore_turn((text(ANALYSIS, piece), *RECEIVED[1:]), SAMPLED) is SAMPLED
+
+
 def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     changed = (text(COMMENTARY, "Hm."), call("{}"))
     assert list(restore_turn(changed, SAMPLED)) == [SAMPLED[0], SAMPLED[2], *changed]
