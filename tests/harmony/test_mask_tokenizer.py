@@ -1,13 +1,14 @@
 import json
 import random
+import time
 
 import numpy as np
 import pytest
-from llguidance import LLMatcher, LLTokenizer
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from llguidance.numpy import allocate_token_bitmask, fill_next_token_bitmask
 from llguidance.tiktoken import lltokenizer_from_encoding
 
-from harmony.mask_tokenizer import mask_tokenizer
+from harmony.mask_tokenizer import _mask_tokenizer, mask_tokenizer
 from harmony.tokenizer import encode, encoding
 from harmony.vocab import ENDOFTEXT, SPECIAL_TOKENS, VOCAB_SIZE, ranks
 
@@ -34,6 +35,18 @@ def test_each_token_is_that_of_the_encoding(reference: LLTokenizer) -> None:
 def test_text_becomes_the_tokens_of_the_encoder(text: str) -> None:
     assert mask_tokenizer().is_canonical
     assert mask_tokenizer().tokenize_str(text) == encode(text)
+
+
+def test_the_list_of_tokens_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrappers: list[TokenizerWrapper] = []
+
+    def wrap(vocabulary: object) -> TokenizerWrapper:
+        wrappers.append(TokenizerWrapper(vocabulary))
+        return wrappers[0]
+
+    monkeypatch.setattr("harmony.mask_tokenizer.TokenizerWrapper", wrap)
+    assert _mask_tokenizer.__wrapped__().vocab_size == VOCAB_SIZE
+    assert not wrappers[0].tokens
 
 
 def schema(text: dict[str, object]) -> str:
@@ -80,3 +93,24 @@ def test_masks_and_forced_tokens_are_those_of_the_encoding(
         token = forced[0][0] if forced[0] else int(choice.choice(np.flatnonzero(bits)))
         for matcher in matchers:
             matcher.consume_token(token)
+
+
+def seconds_of_mask(tokenizer: LLTokenizer, grammar: str) -> float:
+    """The processor time of a mask in a text, at best."""
+    matcher = LLMatcher(tokenizer, grammar)
+    matcher.consume_tokens(encode('{"first_name": "Anna'))
+    mask = allocate_token_bitmask(1, VOCAB_SIZE)
+    times = []
+    for _ in range(10):
+        copy = matcher.deep_copy()  # a matcher remembers its last mask
+        began = time.thread_time()
+        fill_next_token_bitmask(copy, mask)
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+@pytest.mark.parametrize("bounds", [{}, {"maxLength": 60}, {"maxLength": 1000}])
+def test_masks_in_a_text_are_quick_whether_or_not_it_is_bounded(bounds: dict[str, object]) -> None:
+    tokenizers = mask_tokenizer(), mask_tokenizer().with_slices([])
+    quick, slow = (seconds_of_mask(one, schema(bounds)) for one in tokenizers)
+    assert quick < slow / 12
