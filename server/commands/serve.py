@@ -21,7 +21,11 @@ from server.app import create_app
 from server.commands.backends import open_backend
 from server.commands.failure import CommandFailed
 from server.commands.file_limit import raise_file_limit
-from server.commands.garbage import exclude_from_collections, reduce_garbage_collections
+from server.commands.garbage import (
+    exclude_from_collections,
+    free_unused,
+    reduce_garbage_collections,
+)
 from server.commands.listening import bind, listen, reachable_by_others, url
 from server.commands.log_lines import log_no_details, log_to_stderr
 from server.commands.option_help import unknown_variables
@@ -193,6 +197,7 @@ def _listen(
     runner.get_loop().set_default_executor(ThreadPoolExecutor(THREADS, "server"))
     listen(listener)
     reduce_garbage_collections()
+    free_unused()
     stop.check()
     try:
         runner.run(server.serve(sockets=[listener]))

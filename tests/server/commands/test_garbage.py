@@ -1,4 +1,5 @@
 import gc
+import linecache
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,3 +39,11 @@ def test_existing_objects_are_excluded_and_later_ones_seldom_collected() -> None
     garbage.reduce_garbage_collections()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold()[0] == garbage.COLLECT_AFTER
+
+
+def test_source_lines_and_freed_memory_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = []
+    monkeypatch.setattr(garbage, "release_freed", lambda: kept.append(len(linecache.cache)))
+    assert linecache.getline(__file__, 1)
+    garbage.free_unused()
+    assert kept == [0]
