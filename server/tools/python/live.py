@@ -442,4 +442,5 @@ async def _start_guard(process: Process, layers: Layers, ends: _Ends) -> Guard:
         pass_fds=tuple(descriptors.values()),
         env={},
         cwd="/",
+        start_new_session=True,  # Ctrl-C must not reach it, not even while it starts
     )

@@ -4,6 +4,8 @@ The program is killed, with all its processes, when the guard's standard input e
 closes it, or dies. The guard ends when the program has ended. Its exit status is the program's, or
 128 and the number of the signal that ended it.
 
+It is started in a session of its own, so that no terminal reaches it or the program.
+
 The argument is JSON: `command`; `descriptors`, a mapping of descriptors of the program to those of
 the guard.
 """
@@ -28,7 +30,6 @@ from server.tools.process_tree import (
 def main() -> None:
     """The program of the guard."""
     plan = json.loads(sys.argv[1])
-    os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()

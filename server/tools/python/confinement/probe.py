@@ -132,6 +132,7 @@ def _result(command: list[str]) -> str:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={},
+        start_new_session=True,
     ) as guard:
         assert guard.stdin is not None
         assert guard.stderr is not None

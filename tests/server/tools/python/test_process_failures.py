@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from server.tools.python import live, session_files
 from server.tools.python import process as module
-from server.tools.python import session_files
 from server.tools.python.confinement.command import Folders, Layers, Process
 from server.tools.python.live import LiveProcess
 from server.tools.python.process import ProcessSandbox
 from server.tools.python.sandbox import SandboxUnavailable
-from tests.server.tools.python.cells import LIMITS, cell, content, names_in, read
+from tests.server.tools.python.cells import LIMITS, cell, content, names_in, read, started
 
 
 @pytest.fixture
@@ -156,3 +156,24 @@ async def test_without_descriptors_no_process_starts_and_no_pipe_stays(
         with pytest.raises(SandboxUnavailable, match="Too many open files"):
             await LiveProcess.spawn(process, Layers())
     assert descriptors() == before
+
+
+async def test_ctrl_c_does_not_reach_a_process_that_starts(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal sends it to the whole group. The server then finishes its answers."""
+
+    async def noted_spawn(*arguments: Any) -> Any:
+        guard = await spawn(*arguments)
+        sessions.append(os.getsid(guard.pid))
+        return guard
+
+    sessions: list[int] = []
+    spawn = live._start_guard
+    monkeypatch.setattr(live, "_start_guard", noted_spawn)
+    sandbox = await started(root)
+    await sandbox.create("a", LIMITS)
+    await cell(sandbox, "a", "1")
+    await sandbox.stop()
+    assert sessions
+    assert os.getsid(0) not in sessions
