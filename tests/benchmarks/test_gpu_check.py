@@ -10,8 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 
 from adapters.errors import EngineFault
 from adapters.local.backend import LocalBackend
@@ -23,6 +21,7 @@ from benchmarks.gpu_check import checks, model_checks
 from benchmarks.gpu_check.checks import TOLERANCE
 from benchmarks.gpu_check.engine import Answer, Loaded, Sizes, Target, ask_all, difference
 from benchmarks.gpu_check.results import Check, Measured, Result, Skipped, judge, page
+from tests.adapters.local.tiny import write_tiny
 
 TINY = Sizes(streams=(1, 2), wide=(2, 40), long=(300, 2), tokens=3, gap=60.0)
 
@@ -114,23 +113,7 @@ def test_the_longest_gap_is_between_two_tokens() -> None:
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Target:
     """A gpt-oss with a vocabulary of 1,000, on the CPU."""
     folder = tmp_path_factory.mktemp("tiny")
-    config = AutoConfig.for_model(
-        "gpt_oss",
-        vocab_size=1000,
-        hidden_size=64,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=32,
-        num_local_experts=2,
-        num_experts_per_tok=1,
-        pad_token_id=0,
-    )
-    build: Any = AutoModelForCausalLM.from_config
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        build(config, dtype=torch.bfloat16).save_pretrained(folder)
+    write_tiny(folder, initializer_range=0.02)
     options = (("cache_tokens", "2048"), ("batch_tokens", "128"))
     return Target("cpu", str(folder), 1000, options)
 

@@ -6,8 +6,7 @@ An extreme is refused or served; the others get the tokens that they get alone.
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -21,6 +20,7 @@ from adapters.local.steps.sampling import Warp
 from server.app import create_app
 from server.settings import Settings
 from tests.adapters.local.conftest import started
+from tests.adapters.local.tiny import write_tiny
 
 TOKENS = 24
 OTHERS: tuple[dict[str, Any], ...] = (
@@ -59,13 +59,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def backend(
     small_config: BackendConfig,
-    make_tiny: Callable[[Path], Path],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[LocalBackend]:
     """Its context is a quarter of its cache, so that the longest answers end soon."""
-    folder = make_tiny(tmp_path_factory.mktemp("short"))
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 256}))
+    folder = write_tiny(tmp_path_factory.mktemp("short"), max_position_embeddings=256)
     async with started(dataclasses.replace(small_config, model=str(folder))) as backend:
         yield backend
 

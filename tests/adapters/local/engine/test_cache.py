@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +24,7 @@ from adapters.local.engine.cache import (
     sharing_allocators,
 )
 from tests.adapters.local.conftest import started
+from tests.adapters.local.tiny import write_tiny
 from tests.adapters.sampling import sample
 
 
@@ -118,10 +118,10 @@ async def test_steps_are_computed_where_their_inputs_are_written(
 
 
 async def test_a_model_without_layers_that_attend_to_all_keys_is_served(
-    small_config: BackendConfig, make_tiny: Callable[[Path], Path], tmp_path: Path
+    small_config: BackendConfig, tmp_path: Path
 ) -> None:
     """As one with a single layer. Its answer leaves the window of 8 tokens."""
-    config = make_tiny(tmp_path) / "config.json"
+    config = write_tiny(tmp_path) / "config.json"
     kinds = {"layer_types": ["sliding_attention"] * 2, "sliding_window": 8}
     config.write_text(json.dumps({**json.loads(config.read_text()), **kinds}))
     model: Any = AutoModelForCausalLM.from_pretrained(

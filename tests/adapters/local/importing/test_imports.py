@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.local.tiny import write_tiny
 from tests.forks import Forks
 
 UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy', 'torchvision')"
@@ -57,7 +58,7 @@ print([name for name in {UNUSED} if name in sys.modules])
 
 
 def test_loading_and_the_first_steps_do_not_import_the_compiler(
-    after_backend: Run, make_tiny: Callable[[Path], Path], tmp_path: Path
+    after_backend: Run, tmp_path: Path
 ) -> None:
     program = f"""
 import asyncio, sys
@@ -67,7 +68,7 @@ from harmony.mask_tokenizer import mask_tokenizer
 
 async def main():
     backend = LocalBackend(
-        BackendConfig({str(make_tiny(tmp_path))!r}, {{"device": "cpu"}}, list, str, mask_tokenizer)
+        BackendConfig({str(write_tiny(tmp_path))!r}, {{"device": "cpu"}}, list, str, mask_tokenizer)
     )
     await backend.start()
     await backend.stop()

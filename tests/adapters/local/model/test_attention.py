@@ -1,5 +1,4 @@
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from adapters.local.model.attention import (
 )
 from adapters.local.model.cpu_attention import Shape
 from tests.adapters.local.model.batches import SCALING, batch_of
+from tests.adapters.local.tiny import write_tiny
 
 CPU = torch.device("cpu")
 
@@ -248,12 +248,12 @@ def test_it_is_for_continuous_batching_alone() -> None:
         paged_attention(None, nothing, nothing, nothing, None, SCALING)
 
 
-def test_a_model_with_it_needs_no_masks(make_tiny: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_a_model_with_it_needs_no_masks(tmp_path: Path) -> None:
     """transformers neither builds any nor plans memory for them."""
     from transformers.generation.continuous_batching.utils import attn_mask_is_needed
     from transformers.utils.generic import is_flash_attention_requested
 
-    model: Any = AutoModelForCausalLM.from_pretrained(make_tiny(tmp_path))
+    model: Any = AutoModelForCausalLM.from_pretrained(write_tiny(tmp_path))
     model.config._attn_implementation = attention.NAME
     assert not attn_mask_is_needed(model.config)
     assert is_flash_attention_requested(model.config)

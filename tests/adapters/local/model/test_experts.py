@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from adapters.local.model.loading import load
 from adapters.local.model.packed import Float16Linear, PackedLayer, ReorderedLinear
 from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
+from tests.adapters.local.tiny import write_tiny
 
 needs_bfloat16 = pytest.mark.skipif(not multiplies_bfloat16(), reason="no bfloat16 on this CPU")
 TYPES = [torch.float32, pytest.param(torch.bfloat16, marks=needs_bfloat16)]
@@ -146,10 +146,8 @@ def test_they_are_selected_where_a_token_uses_half_of_them(number: int, selected
     assert (model.config._experts_implementation == NAME) is selected
 
 
-def test_a_checkpoint_on_a_cpu_uses_them(
-    make_tiny: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded = load(str(make_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
+def test_a_checkpoint_on_a_cpu_uses_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load(str(write_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
     used = []
 
     def counted(module: Any, *arguments: Tensor) -> Tensor:

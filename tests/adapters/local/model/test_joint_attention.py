@@ -1,5 +1,4 @@
 import copy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from adapters.local.model.norm import Norm
 from adapters.local.model.packed import Float16Linear, ReorderedLinear
 from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
+from tests.adapters.local.tiny import write_tiny
 
 needs_bfloat16 = pytest.mark.skipif(not multiplies_bfloat16(), reason="no bfloat16 on this CPU")
 
@@ -114,13 +114,12 @@ def test_a_type_without_packed_layers_keeps_the_original(model: Any) -> None:
 )
 def loaded(
     request: pytest.FixtureRequest,
-    make_tiny: Callable[[Path], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[Any, bool]:
     """A checkpoint, and whether its CPU computes it in float32."""
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: request.param)
-    folder = make_tiny(tmp_path)
+    folder = write_tiny(tmp_path)
     return load(str(folder), Options(device="cpu"), lambda *_: None), not request.param
 
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from adapters.local.model.loading import load, select_attention
 from adapters.local.options import Options
 from adapters.requirements import MXFP4_KERNELS as MXFP4
 from tests.adapters.gpt_oss_layout import Layout
+from tests.adapters.local.tiny import write_tiny
 
-Maker = Callable[[Path], Path]
 CPU = Options(device="cpu")
 
 
@@ -38,27 +38,25 @@ def silent(stage: str, fraction: float) -> None:
 
 @pytest.mark.parametrize("bfloat16", [True, False])
 def test_the_dtype_is_the_checkpoints_if_the_cpu_multiplies_it(
-    tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch, bfloat16: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bfloat16: bool
 ) -> None:
-    make_tiny(tmp_path)
+    write_tiny(tmp_path)
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: bfloat16)
     expected = torch.bfloat16 if bfloat16 else torch.float32
     assert load(str(tmp_path), CPU, silent).dtype == expected
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_dtype_is_the_one_that_is_asked_for(
-    tmp_path: Path, make_tiny: Maker, dtype: Any
-) -> None:
+def test_the_dtype_is_the_one_that_is_asked_for(tmp_path: Path, dtype: Any) -> None:
     options = Options(device="cpu", dtype=dtype)
-    assert load(str(make_tiny(tmp_path)), options, silent).dtype == getattr(torch, dtype)
+    assert load(str(write_tiny(tmp_path)), options, silent).dtype == getattr(torch, dtype)
 
 
 @pytest.mark.parametrize("dtype", ["auto", "float32"])
 def test_float32_on_a_cpu_computes_what_transformers_computes(
-    tmp_path: Path, make_tiny: Maker, monkeypatch: pytest.MonkeyPatch, dtype: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: Any
 ) -> None:
-    make_tiny(tmp_path)
+    write_tiny(tmp_path)
     monkeypatch.setattr(precision, "multiplies_bfloat16", lambda: False)
     found = load(str(tmp_path), Options(device="cpu", dtype=dtype, attention="eager"), silent)
     expected: Any = AutoModelForCausalLM.from_pretrained(
@@ -69,20 +67,16 @@ def test_float32_on_a_cpu_computes_what_transformers_computes(
         torch.testing.assert_close(found(ids).logits, expected(ids).logits, atol=1e-4, rtol=1e-4)
 
 
-def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(
-    tmp_path: Path, make_tiny: Maker
-) -> None:
+def test_progress_ends_loaded_and_leaves_transformers_bars_as_they_were(tmp_path: Path) -> None:
     stages: list[tuple[str, float]] = []
-    load(str(make_tiny(tmp_path)), CPU, lambda *stage: stages.append(stage))
+    load(str(write_tiny(tmp_path)), CPU, lambda *stage: stages.append(stage))
     assert stages[-1] == ("weights loaded", 1.0)
     assert transformers_logging.set_tqdm_hook(None) is None
 
 
-def test_float32_weights_are_not_rounded_if_float32_is_asked_for(
-    tmp_path: Path, make_tiny: Maker
-) -> None:
+def test_float32_weights_are_not_rounded_if_float32_is_asked_for(tmp_path: Path) -> None:
     """The configuration names the type that most weights have."""
-    make_tiny(tmp_path)
+    write_tiny(tmp_path)
     file = tmp_path / "model.safetensors"
     tensors = {name: tensor.float() for name, tensor in load_file(file).items()}
     name = "model.layers.0.mlp.experts.gate_up_proj"
@@ -103,16 +97,16 @@ def test_a_missing_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
         load(str(tmp_path / "nowhere"), CPU, silent)
 
 
-def test_damaged_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
-    make_tiny(tmp_path)
+def test_damaged_weights_are_refused(tmp_path: Path) -> None:
+    write_tiny(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"no tensors here")
     with pytest.raises(BackendFailed, match="cannot load"):
         load(str(tmp_path), CPU, silent)
 
 
-def test_missing_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
+def test_missing_weights_are_refused(tmp_path: Path) -> None:
     """transformers would fill them with noise and warn."""
-    make_tiny(tmp_path)
+    write_tiny(tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     tensors.pop("model.norm.weight")
     save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
@@ -120,9 +114,9 @@ def test_missing_weights_are_refused(tmp_path: Path, make_tiny: Maker) -> None:
         load(str(tmp_path), CPU, silent)
 
 
-def test_folders_of_other_formats_are_not_looked_at(tmp_path: Path, make_tiny: Maker) -> None:
+def test_folders_of_other_formats_are_not_looked_at(tmp_path: Path) -> None:
     """The published checkpoints have `original/` and `metal/` beside the weights."""
-    make_tiny(tmp_path)
+    write_tiny(tmp_path)
     for name in ("original/model.safetensors", "original/dtypes.json", "metal/model.bin"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"not for transformers")
@@ -171,8 +165,8 @@ async def test_the_device_is_current_while_the_weights_and_the_cache_are_made(
 
 
 @pytest.fixture
-def model(tmp_path: Path, make_tiny: Maker) -> Any:
-    return load(str(make_tiny(tmp_path)), CPU, silent)
+def model(tmp_path: Path) -> Any:
+    return load(str(write_tiny(tmp_path)), CPU, silent)
 
 
 def test_a_cpu_uses_flash_kernels_where_they_compute_what_they_should(
@@ -297,9 +291,9 @@ def hub(folder: Path) -> Iterator[tuple[str, list[str]]]:
             thread.join()
 
 
-def test_nothing_but_the_weights_is_downloaded(tmp_path: Path, make_tiny: Maker) -> None:
+def test_nothing_but_the_weights_is_downloaded(tmp_path: Path) -> None:
     """The published repositories hold the same weights two times more, in other formats."""
-    folder = make_tiny(tmp_path / "repository")
+    folder = write_tiny(tmp_path / "repository")
     for name in ("original/model.safetensors", "original/config.json", "metal/model.bin"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"not for transformers")

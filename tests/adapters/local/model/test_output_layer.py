@@ -1,5 +1,4 @@
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -17,6 +16,7 @@ from adapters.local.model.packed import Float16Linear, PackedLayer, ReorderedLin
 from adapters.local.model.precision import multiplies_bfloat16
 from adapters.local.options import Options
 from tests.adapters.local.conftest import started
+from tests.adapters.local.tiny import write_tiny
 from tests.adapters.sampling import sample
 
 TYPES = [
@@ -139,10 +139,8 @@ def test_a_missing_operator_is_not_used(
     assert isinstance(model.lm_head, nn.Linear)
 
 
-def test_a_checkpoint_on_a_cpu_gets_packed_weights(
-    make_tiny: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    loaded = load(str(make_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
+def test_a_checkpoint_on_a_cpu_gets_packed_weights(tmp_path: Path) -> None:
+    loaded = load(str(write_tiny(tmp_path)), Options(device="cpu"), lambda *_: None)
     assert type(loaded.lm_head) is (ReorderedLinear if multiplies_bfloat16() else Float16Linear)
 
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,12 +8,13 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from adapters.local.model.precision import compute_in_float32, multiplies_bfloat16
+from tests.adapters.local.tiny import write_tiny
 
 
 @pytest.fixture
-def model(make_tiny: Callable[[Path], Path], tmp_path: Path) -> Any:
+def model(tmp_path: Path) -> Any:
     load: Any = AutoModelForCausalLM.from_pretrained
-    return load(make_tiny(tmp_path), dtype="auto")
+    return load(write_tiny(tmp_path), dtype="auto")
 
 
 @pytest.mark.parametrize("supported", [True, False])
