@@ -10,8 +10,9 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Server, running
 from tests.browser.test_chat import ask
+from tests.ports import free_port
 from tests.sampled import browse, call, final
-from tests.server.tools.mcp.conftest import SERVERS, Processes, free_port, processes
+from tests.server.tools.mcp.conftest import SERVERS, Processes, processes
 
 __all__ = ["processes"]  # a fixture
 

@@ -9,7 +9,8 @@ from openai import OpenAI
 
 from tests.clients.conftest import Start
 from tests.forks import Fork, Forks
-from tests.server.tools.mcp.conftest import SERVERS, free_port, wait_for
+from tests.ports import free_port
+from tests.server.tools.mcp.conftest import SERVERS, wait_for
 
 __all__ = ["service", "start_tools"]  # fixtures
 

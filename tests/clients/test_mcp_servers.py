@@ -9,11 +9,11 @@ import pytest
 
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
+from tests.ports import free_port
 from tests.server.tools.mcp.conftest import (
     Processes,
     call,
     context,
-    free_port,
     guard,
     new_approvals,
     processes,

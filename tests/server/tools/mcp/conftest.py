@@ -101,12 +101,6 @@ async def result(session: Any, made: ToolCall) -> ToolResult:
     return last
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 def wait_for(port: int, process: subprocess.Popen[bytes] | None = None) -> None:
     """Wait until a process accepts connections. process: that one, if its end is to be noticed."""
     deadline = time.monotonic() + START_SECONDS
