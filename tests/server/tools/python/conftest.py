@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from server.tools.python import live
 from server.tools.python import process as process_module
 from server.tools.python.confinement import landlock
 from server.tools.python.confinement.probe import probe
+from tests.containers import World, new_world
 from tests.server.tools.python.cells import reachable_root
 
 ROOT = Path(__file__).parents[4]
@@ -188,6 +189,12 @@ def box(request: pytest.FixtureRequest) -> Iterator[Box]:
 def open_box() -> Callable[[str], Any]:
     """Opens a sandbox of its own for one test."""
     return running
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with new_world(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

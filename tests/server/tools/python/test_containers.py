@@ -21,17 +21,11 @@ from server.tools.python.sandbox import (
     SandboxUnavailable,
 )
 from server.tools.python.written_files import changes
-from tests.containers import World, new_world
+from tests.containers import World
 from tests.sandboxes import BareSandbox
 from tests.waiting import settle
 
 OPTIONS = ContainerOptions("x")
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with new_world(tmp_path) as made:
-        yield made
 
 
 async def created(world: World) -> str:

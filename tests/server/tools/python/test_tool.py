@@ -1,7 +1,6 @@
 """The hosted tool `python`: cells of a real child process, through the tool's own interface."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -21,17 +20,11 @@ from server.tools.python.output import LEFT_OUT, NO_OUTPUT
 from server.tools.python.sandbox import SandboxUnavailable
 from server.tools.python.tool import CONTAINERS, PythonSession, PythonTool, open_python
 from server.tools.registry import ToolSetup
-from tests.containers import World, new_world
+from tests.containers import World
 from tests.sandboxes import BareSandbox
 
 AUTO: dict[str, Any] = {"type": "code_interpreter", "container": {"type": "auto"}}
 LONG = 60.0
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with new_world(tmp_path) as made:
-        yield made
 
 
 def context(**fields: Any) -> ToolContext:
