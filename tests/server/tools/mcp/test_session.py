@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -18,7 +19,7 @@ from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.inbound.hosted import AnswerContext, HostedEntry
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
-from server.tools.mcp import connection
+from server.tools.mcp import connection, listing
 from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
@@ -305,6 +306,51 @@ async def test_a_list_is_fetched_again_when_the_server_says_that_it_has_changed(
     after = [each.name for each in session.declaration.functions]
 
     assert (before, after) == (["t__first"], ["t__first", "t__second"])
+
+
+WAITING = """
+import pathlib, runpy, sys, time
+starts, ready, program = map(pathlib.Path, sys.argv[1:])
+starts.open("a").write("started ")
+while not ready.exists():
+    time.sleep(0.01)
+runpy.run_path(str(program))
+"""
+
+
+async def test_a_program_that_starts_slowly_is_there_for_a_later_request(
+    make_tool: MakeTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that has to be downloaded first."""
+    starts, ready = tmp_path / "starts", tmp_path / "ready"
+    files = (str(starts), str(ready), str(SERVERS / "growing.py"))
+    tool = await make_tool(Server("t", command=(sys.executable, "-c", WAITING, *files)))
+    monkeypatch.setattr(listing, "LIST_SECONDS", 0.1)
+    early = await tool.open(NEVER_ASK, context())
+    await until(starts.exists)
+
+    ready.touch()
+    monkeypatch.setattr(listing, "LIST_SECONDS", 60.0)
+    late = await tool.open(NEVER_ASK, context())
+
+    assert "took more than" in early.declaration.opening[0]["error"]
+    assert [each.name for each in late.declaration.functions] == ["t__first"]
+    assert starts.read_text() == "started "
+
+
+async def test_a_program_that_starts_ends_with_the_tool(tmp_path: Path) -> None:
+    starts = tmp_path / "starts"
+    command = (sys.executable, "-c", WAITING, str(starts), str(tmp_path / "never"), "")
+    before = asyncio.all_tasks()
+    tool = McpTool({"t": Server("t", command=command)}, guard, new_approvals())
+    await tool.start()
+    opening = asyncio.create_task(tool.open(NEVER_ASK, context()))
+    await until(starts.exists)
+
+    await tool.stop()
+
+    await asyncio.wait({opening})
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_program_that_is_missing_gives_an_error(make_tool: MakeTool) -> None:
