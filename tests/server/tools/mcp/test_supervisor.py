@@ -117,7 +117,10 @@ def test_a_termination_of_the_supervisor_does_not_leave_the_program() -> None:
 
 @linux
 def test_what_the_program_has_started_ends_with_it() -> None:
-    with supervised(*python(START_CHILD)) as process:
+    with supervised(*python(f"{START_CHILD} input()")) as process:
+        assert process.stdin is not None
         child = next_pid(process)
+        process.stdin.write("\n")
+        process.stdin.flush()
         assert process.wait(SECONDS) == 0
         assert has_ended(child)
