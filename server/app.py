@@ -196,14 +196,14 @@ def _application(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]
 
 def _library(settings: Settings, store: Store, folder: Path | None) -> FileLibrary:
     limits = FileLimits(settings.max_file_bytes, settings.max_owner_file_bytes)
-    return FileLibrary(store.files, FileFolder(folder), limits)
+    return FileLibrary(store.files, FileFolder(folder), limits, now=store.now)
 
 
 def _containers(
     settings: Settings, store: Store, library: FileLibrary, sandbox: PythonSandbox | None
 ) -> ContainerService:
     limits = ContainerLimits(settings.max_containers, settings.max_container_memory)
-    service = partial(ContainerService, store.containers, library, limits=limits)
+    service = partial(ContainerService, store.containers, library, limits=limits, now=store.now)
     names = settings.hosted_tool_names
     if names is not None and PYTHON not in names:
         # Without the tool, nothing starts the sandbox.

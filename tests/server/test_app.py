@@ -22,9 +22,11 @@ from adapters.errors import BackendFailed
 from server.app import create_app
 from server.context import Context
 from server.errors import InvalidRequest
+from server.http.authentication import ANYONE
 from server.replay.sealing import Sealer
 from server.settings import Settings
 from server.store.approvals.base import KEEP_SECONDS
+from server.store.containers.base import Container
 from server.store.files.library import FileLibrary
 from server.store.responses.memory import MemoryStore
 from server.tools import registry
@@ -299,6 +301,20 @@ async def test_objects_and_files_are_deleted_after_the_days_that_are_set(
     async with app.router.lifespan_context(app):
         await until(lambda: len(ages) == 2)
     assert ages == {MemoryStore: 172_800, FileLibrary: 172_800}
+
+
+async def test_files_and_containers_have_the_time_that_gateways_share(
+    start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryStore, "now", staticmethod(lambda: 5.0))
+    async with client(await start_engine(ANSWER)) as http:
+        form = {"purpose": "user_data"}
+        file = (await http.post("/v1/files", files={"file": b"x"}, data=form)).json()
+        containers = context(http).store.containers
+        await containers.create(Container(ANYONE, "cntr_1", "x", 0, 0, 1, "1g"))
+        listed = (await http.get("/v1/containers")).json()["data"]
+    assert file["created_at"] == 5
+    assert [each["id"] for each in listed] == ["cntr_1"]
 
 
 async def test_the_key_that_is_set_seals_and_that_of_the_store_still_opens(

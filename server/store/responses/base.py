@@ -119,6 +119,10 @@ class Store(Protocol):
         store is in memory."""
         ...
 
+    def now(self) -> float:
+        """Return Unix seconds of a clock that all gateways of the store share."""
+        ...
+
     @property
     def conversations(self) -> ConversationStore:
         """The store of conversations, in the same place. A response that completes is added to

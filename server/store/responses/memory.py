@@ -1,5 +1,6 @@
 """A store in this process's memory, with limits on count and size."""
 
+import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -59,6 +60,7 @@ class MemoryStore:
     """
 
     sealing_key = None
+    now = staticmethod(time.time)
 
     def __init__(self, capacity: int = CAPACITY, most: int = MOST_BYTES) -> None:
         self.chat_completions = MemoryChatCompletions(capacity, most)

@@ -1,6 +1,7 @@
 """The store in a database: a SQLite file, or PostgreSQL."""
 
 import os
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -83,6 +84,8 @@ class SqlStore:
         self.approvals = SqlAnsweredRequests(database)
         self._replace = _replacing(database)
         self.sealing_key: str | None = None
+        # By how much the database's clock is ahead of this process's monotonic one.
+        self._ahead = time.time() - time.monotonic()
         self._gateway = new_id(GATEWAY)
         # SQLite does not notify other processes: readers of their runs poll.
         self._signals = ChangeSignals(
@@ -101,14 +104,19 @@ class SqlStore:
         # connection of heartbeats opens the files now: later they may have been replaced.
         await self._check_writes(heartbeat=True)
         await vacuum.allow(self.database)
-        seal = select(secrets.c.value).where(secrets.c.name == SEAL)
-        (self.sealing_key,) = await self.database.first(seal)
+        seal = select(secrets.c.value, self.database.clock).where(secrets.c.name == SEAL)
+        self.sealing_key, now = await self.database.first(seal)
+        self._ahead = now - time.monotonic()
         await self._peers.start()
 
     async def stop(self) -> None:
         """Close all connections."""
         await self._peers.stop()
         await self.database.close()
+
+    def now(self) -> float:
+        """Return the database's time as of the last heartbeat, and the seconds since then."""
+        return time.monotonic() + self._ahead
 
     async def check(self) -> None:
         """Read a row; or write one if a write failed and none of these has succeeded since."""
@@ -306,6 +314,8 @@ class SqlStore:
                 .returning(runs.c.response_id, runs.c.cancelled)
             )
             marked = frozenset(name for name, cancelled in renewed if cancelled)
+            (now,) = (await connection.execute(select(self.database.clock))).one()
+            self._ahead = now - time.monotonic()
         if self.database.writes_fail:
             # Without runs, the update wrote nothing, and succeeded on a full disk.
             await self._check_writes(heartbeat=True)

@@ -16,7 +16,7 @@ from unittest.mock import Mock
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, event, text
+from sqlalchemy import Connection, event, literal, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from server.persistence.maintenance import HEARTBEAT_SECONDS, LATE_SECONDS
@@ -53,6 +53,19 @@ async def test_stored_objects_outlive_the_gateway(database: Database) -> None:
     ledger = await second.ledger("a", "one")
     assert ledger is not None
     assert ledger.events == tuple(numbered(0))
+
+
+async def test_the_time_is_that_of_the_database_as_of_the_last_heartbeat(
+    database: Database,
+) -> None:
+    store = SqlStore(database.url)
+    database.opened.append(store)
+    store.database.clock = literal(0.0)
+    await store.start()
+    assert 0 <= store.now() < 1000
+    store.database.clock = literal(1000.0)
+    await store.heartbeat(())
+    assert 1000 <= store.now() < 2000
 
 
 async def test_the_steps_make_the_tables_that_the_code_has(database_url: str) -> None:
