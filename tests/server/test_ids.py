@@ -4,11 +4,17 @@ import re
 
 import pytest
 
-from server.ids import bounds, created, new_id, place_after
+from server.ids import bounds, created, new_call_id, new_id, place_after
 
 
 def test_an_id_has_its_kind_and_48_digits() -> None:
     assert re.fullmatch(r"resp_[0-9a-f]{48}", new_id("resp"))
+
+
+def test_ids_of_calls_are_no_longer_than_openais_chat_api_takes() -> None:
+    ids = [new_call_id() for _ in range(100)]
+    assert all(re.fullmatch(r"call_[0-9a-f]{1,35}", each) for each in ids)
+    assert len(set(ids)) == 100
 
 
 def test_ids_are_in_the_order_of_creation_as_texts_too() -> None:

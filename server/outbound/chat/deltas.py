@@ -6,7 +6,7 @@ Source of `reasoning_details`: https://openrouter.ai/docs/use-cases/reasoning-to
 from typing import Any, Protocol
 
 from server.generation.turn_events import SummaryWritten
-from server.ids import new_id
+from server.ids import new_call_id, new_id
 from server.outbound.citations import CitedText, url_fields
 from server.outbound.summary_parts import QUOTED_FIELD
 from server.replay.joining import BETWEEN_MESSAGES
@@ -101,7 +101,7 @@ class ToolCall:
     """An entry of `tool_calls`: a function's JSON arguments, or a custom tool's free input."""
 
     def __init__(self, index: int, kind: str) -> None:
-        self.id = new_id("call")
+        self.id = new_call_id()
         self._index = index
         self._kind = kind
         self._body = "input" if kind == "custom" else "arguments"

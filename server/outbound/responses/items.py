@@ -12,7 +12,7 @@ from server.encoding.json_pieces import EncodedArray
 from server.generation.plan import DeclaredTool
 from server.generation.runs import WireEvent
 from server.generation.turn_events import SummaryWritten
-from server.ids import new_id
+from server.ids import new_call_id, new_id
 from server.outbound.citations import CitationRewriter, CitedText, url_fields
 from server.outbound.logprobs import logprob_entries
 from server.outbound.responses.file_citations import file_citations
@@ -216,7 +216,7 @@ class CallItem:
         self.id = new_id("ctc" if custom else "fc")
         self._index = index
         self._tool = tool
-        self._call_id = new_id("call")
+        self._call_id = new_call_id()
         self._kind = "custom_tool_call" if custom else "function_call"
         self._text_field = TEXT_FIELDS[self._kind]
         self._position = {"item_id": self.id, "output_index": index}

@@ -109,7 +109,9 @@ def test_each_call_has_its_own_index() -> None:
     assert first["function"] == {"name": "f", "arguments": "{}"}
     assert second["custom"] == {"name": "sql", "input": "select 1"}
     assert third["function"] == {"name": "f", "arguments": "[]"}
-    assert len({call["id"] for call in (first, second, third)}) == 3
+    ids = {call["id"] for call in (first, second, third)}
+    assert len(ids) == 3
+    assert max(map(len, ids)) <= 40  # OpenAI's API takes no longer ones
     assert only["finish_reason"] == "tool_calls"
     assert only["message"]["content"] is None
 
