@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,10 @@ def main() -> int:
     if sys.platform == "win32":
         print("gpt-oss-server runs on Linux and macOS; on Windows, run it in WSL.", file=sys.stderr)
         return 1
+    if os.getpid() == 1:
+        # In a container. The kernel gives this process no SIGTERM that it does not handle: a server
+        # that is told to stop during its imports would start, and serve until it is killed.
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
     # Imported here, because its imports fail on Windows.
     from server.commands import main
 

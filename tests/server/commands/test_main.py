@@ -2,6 +2,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -95,6 +96,18 @@ def test_ctrl_c_while_options_are_imported_is_no_error(monkeypatch: pytest.Monke
 
     monkeypatch.setattr("server.commands.main._add_settings", interrupted)
     assert main(["serve"]) == 130
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root can make process namespaces"
+)
+def test_the_first_process_of_a_container_ends_when_it_is_told_to() -> None:
+    program = (
+        "import signal, sys; from server import __main__; from server.commands import main;"
+        "main.main = lambda: signal.raise_signal(signal.SIGTERM); sys.exit(__main__.main())"
+    )
+    command = ["unshare", "--pid", "--fork", sys.executable, "-c", program]
+    assert subprocess.run(command, cwd=ROOT, timeout=60).returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.parametrize("command", ["serve", "chat"])
