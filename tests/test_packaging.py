@@ -678,6 +678,21 @@ def test_the_balancer_spreads_over_the_gateways() -> None:
     assert re.findall(r"server (\S+) \1:8000", configured) == gateways
 
 
+@pytest.mark.parametrize("name", [*GATEWAYS, "balancer"])
+def test_answers_may_finish_before_what_they_pass_through_is_killed(name: str) -> None:
+    """Docker kills after ten seconds by default. The balancer stops before the gateways."""
+    minutes = COMPOSE["services"][name]["stop_grace_period"].removesuffix("m")
+    assert int(minutes) * 60 > Settings.model_fields["drain_seconds"].default
+
+
+def test_answers_may_finish_before_the_documented_supervisors_kill_the_server() -> None:
+    page = (ROOT / "docs/deployment.md").read_text()
+    names = "--stop-timeout |terminationGracePeriodSeconds: |TimeoutStopSec="
+    seconds = re.findall(rf"(?:{names})(\d+)", page)
+    assert len(seconds) == len(re.findall("^docker run ", page, re.MULTILINE)) + 2
+    assert all(int(one) > Settings.model_fields["drain_seconds"].default for one in seconds)
+
+
 def test_the_balancer_keeps_gateways_whose_store_is_away() -> None:
     configured = "\n".join(services("scale-out")["balancer"]["command"])
     assert "option httpchk GET /health\n" in configured
