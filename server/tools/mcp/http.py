@@ -14,6 +14,7 @@ import httpx2
 from server.tools.fetch.pieces import BYTES_PER_PIECE, interruptible
 from server.tools.mcp.limits import BYTES_PER_LINE, MAX_STREAM
 from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, ValueCounter
+from server.tools.mcp.surrogates import Mender
 
 Guard = Callable[[httpx2.AsyncHTTPTransport], httpx2.AsyncHTTPTransport]
 """Lets a new transport connect to what one server may be."""
@@ -128,7 +129,8 @@ class _LimitedTransport(httpx2.AsyncBaseTransport):
 
 class _LimitedStream(httpx2.AsyncByteStream):
     """The body of a response, up to a limit of bytes, of pieces, of lines (each event costs some
-    work), and of values in each message: the SDK validates them on the event loop.
+    work), and of values in each message: the SDK validates them on the event loop. Halves of
+    characters are replaced.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = lines = count = 0
-        values = ValueCounter(is_stream=self._is_stream)
+        values, mender = ValueCounter(is_stream=self._is_stream), Mender()
         async for chunk in interruptible(aiter(self._inner)):
             size += len(chunk)
             count += 1
@@ -160,7 +162,8 @@ class _LimitedStream(httpx2.AsyncByteStream):
                 self._refuse("the response arrives in too many pieces")
             if values.add(chunk) > MAX_VALUES:
                 self._refuse(f"a message has more than {MAX_VALUES:,} values")
-            yield chunk
+            yield mender.add(chunk)
+        yield mender.end()
 
     def _refuse(self, reason: str) -> NoReturn:
         self._exchange.too_large = True

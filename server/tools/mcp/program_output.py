@@ -8,6 +8,7 @@ import re
 from typing import BinaryIO
 
 from server.tools.mcp.message_size import MAX_RESPONSE, MAX_VALUES, TOO_LARGE, ValueCounter
+from server.tools.mcp.surrogates import mend
 
 _KEPT = 128
 """Bytes at each end of a message, which may hold its id."""
@@ -23,13 +24,14 @@ _LAST = re.compile(rb'[,{]\s*"id":\s*(\d+)\s*(?:,\s*"jsonrpc":\s*"2\.0"\s*)?\}\s
 def pass_on(program: BinaryIO, server: BinaryIO) -> None:
     """Pass each line on, until the program closes its output.
 
-    What is not UTF-8 is replaced. In place of an answer over a limit its request gets an error;
-    other messages over it are left out. Raises OSError if the server has closed its end.
+    What is not UTF-8 is replaced, as are halves of characters. In place of an answer over a limit
+    its request gets an error; other messages over it are left out. Raises OSError if the server has
+    closed its end.
     """
     while line := program.readline(MAX_RESPONSE + 1):
         if len(line) > MAX_RESPONSE or ValueCounter(is_stream=False).add(line) > MAX_VALUES:
             line = _error(line[:_KEPT], _end_of_line(line, program))
-        server.write(line.decode(errors="replace").encode())
+        server.write(mend(line.decode(errors="replace").encode()))
         server.flush()
 
 

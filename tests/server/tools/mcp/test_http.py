@@ -110,6 +110,19 @@ async def test_a_stream_that_lasts_may_have_more_than_one_response() -> None:
     await received(b"x" * (MAX_RESPONSE + 1), EVENTS, "GET")
 
 
+@pytest.mark.parametrize("pieces", [[rb'"cut \ud83d"'], [rb'"cut \ud8', rb'3d"'], [rb"\ud83d"]])
+async def test_halves_of_characters_are_replaced(pieces: list[bytes]) -> None:
+    class Pieces(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+
+    server: Any = httpx2.MockTransport(lambda _: httpx2.Response(200, stream=Pieces()))
+    async with http_client(lambda _: server, Exchange(), None) as client:
+        response = await client.post("http://server")
+    assert response.content == b"".join(pieces).replace(b"ud83d", b"ufffd")
+
+
 async def test_a_compressed_response_is_refused() -> None:
     with pytest.raises(httpx2.DecodingError):
         await received(b"x", **{"content-encoding": "gzip"})

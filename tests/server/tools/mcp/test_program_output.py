@@ -31,6 +31,10 @@ def test_what_is_not_utf8_is_replaced() -> None:
     assert passed(b"caf\xe9\n" + NEXT) == "caf\ufffd\n".encode() + NEXT
 
 
+def test_halves_of_characters_are_replaced() -> None:
+    assert passed(rb'"cut \ud83d"' + b"\n") == rb'"cut \ufffd"' + b"\n"
+
+
 @pytest.mark.parametrize("result", [LONG, MANY], ids=["long", "many"])
 @pytest.mark.parametrize(
     ("first", "last"),
