@@ -17,7 +17,7 @@ from server.schemas.fields import (
     string,
 )
 from server.tools.mcp.rules import ALWAYS, InvalidRule, read_approval, read_filter
-from server.tools.mcp.servers import Server, check_headers, check_label, check_url
+from server.tools.mcp.servers import MAX_HEADER, Server, check_headers, check_label, check_url
 
 T = TypeVar("T")
 
@@ -93,7 +93,9 @@ def _headers(entry: Mapping[str, Any], server: Server, param: str) -> dict[str, 
         try:
             headers |= check_headers({"authorization": f"Bearer {token}"})
         except ValueError:
-            raise invalid(f"{param}.authorization", "expected printable ASCII characters") from None
+            most = MAX_HEADER - len("Bearer ")
+            expected = f"expected at most {most} printable ASCII characters"
+            raise invalid(f"{param}.authorization", expected) from None
     if headers and server.url is None:
         raise invalid(where, f"the server '{server.label}' is not reached by HTTP")
     return headers

@@ -119,6 +119,7 @@ def test_an_entry_may_be_as_large_as_its_limits(case: str) -> None:
     [
         ({"server_url": "http://example.com"}, "expected an https URL"),
         ({"require_approval": {"never": {}}}, "expected 'tool_names', 'read_only' or both"),
+        ({"authorization": "a" * 8186}, "expected at most 8185 printable ASCII characters"),
     ],
 )
 def test_an_error_says_what_is_expected(changes: dict[str, Any], expected: str) -> None:
