@@ -19,7 +19,7 @@ from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.inbound.hosted import AnswerContext, HostedEntry
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
-from server.tools.mcp import connection, listing
+from server.tools.mcp import connection, listing, runtime
 from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
@@ -336,6 +336,20 @@ async def test_a_program_that_starts_slowly_is_there_for_a_later_request(
     assert "took more than" in early.declaration.opening[0]["error"]
     assert [each.name for each in late.declaration.functions] == ["t__first"]
     assert starts.read_text() == "started "
+
+
+async def test_a_program_that_never_starts_is_given_up(
+    make_tool: MakeTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = (str(tmp_path / "starts"), str(tmp_path / "never"), "")
+    tool = await make_tool(Server("t", command=(sys.executable, "-c", WAITING, *files)))
+    monkeypatch.setattr(runtime, "START_SECONDS", 0.1)
+
+    sessions = [await tool.open(NEVER_ASK, context()) for _ in range(2)]
+
+    for session in sessions:
+        error = session.declaration.opening[0]["error"]
+        assert error == "The start of the server's program took more than 0.1 seconds."
 
 
 async def test_a_program_that_starts_ends_with_the_tool(tmp_path: Path) -> None:
