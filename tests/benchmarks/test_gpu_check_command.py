@@ -88,9 +88,7 @@ def test_without_a_gpu_one_sentence_is_printed(capsys: pytest.CaptureFixture[str
     assert "--device cpu" in capsys.readouterr().err
 
 
-def test_the_page_and_the_json_are_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_and_the_json_are_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     planned = [check(({"x": 1}, True)), check(Skipped("no docker"))]
     monkeypatch.setattr(command, "plan", lambda *_: planned)
     monkeypatch.setattr(checkpoint, "ensure_random", lambda: tmp_path)

@@ -59,7 +59,7 @@ def test_lines_end_where_the_server_ends_them() -> None:
         assert wrap(text) == server_lines.wrap(text)
 
 
-def test_pages_of_markdown_are_displayed_as_by_the_server(tmp_path: Path) -> None:
+def test_pages_of_markdown_are_displayed_as_by_the_server() -> None:
     for split in Split:
         for article in draw_articles(drawn(2, split), 4, (4, 30)):
             page = article.page

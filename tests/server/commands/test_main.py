@@ -345,9 +345,7 @@ def test_a_command_loads_neither_engine_nor_database_nor_what_it_does_not_need(
 @pytest.mark.parametrize(
     "arguments", [[], ["dance"], ["serve", "--prot", "1"], ["serve", "--por", "1"]]
 )
-def test_what_is_no_option_is_refused(
-    served: list[Settings], arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_option_is_refused(served: list[Settings], arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2

@@ -164,9 +164,7 @@ def test_no_cache_is_needed_for_an_engine_elsewhere(monkeypatch: pytest.MonkeyPa
     assert "disk" not in named(Torch("2.13"), **options)
 
 
-def test_a_cache_is_needed_until_the_demo_is_in_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_cache_is_needed_until_the_demo_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
     forbid_writing(monkeypatch)
     assert named(Torch("2.13"))["disk"].status == "failed"
     monkeypatch.setattr(checkpoint, "_write_trained", lambda folder, _: (folder / "a").touch())

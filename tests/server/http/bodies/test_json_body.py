@@ -46,9 +46,7 @@ async def test_a_body_that_is_no_json_is_a_400(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("size", "beside"), [(LARGE, False), (LARGE + 1, True)], ids=["small", "large"]
 )
-async def test_only_a_large_body_is_read_beside_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch, size: int, beside: bool
-) -> None:
+async def test_only_a_large_body_is_read_beside_the_event_loop(size: int, beside: bool) -> None:
     seen: set[int] = set()
 
     class Noted(BaseModel):

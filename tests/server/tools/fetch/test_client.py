@@ -336,7 +336,7 @@ async def test_an_explicit_proxy_makes_the_connections(network: Network) -> None
     await proxy.close()
 
 
-async def test_a_proxy_is_not_asked_for_local_names_and_other_ports(network: Network) -> None:
+async def test_a_proxy_is_not_asked_for_local_names_and_other_ports() -> None:
     proxy = Site(lambda path, headers: answer("proxied"))
     port = await proxy.listen([PRIVATE])
     client = FetchClient(FetchPolicy(), proxy=f"http://{PRIVATE}:{port}", obeys_robots=False)

@@ -215,7 +215,7 @@ async def test_stopping_ends_the_threads_that_resolve_names(approvals: Approvals
 
 
 async def test_a_server_that_hangs_delays_no_other(
-    hostile: Callable[..., Server], http_url: str, make_tool: MakeTool
+    hostile: Callable[..., Server], make_tool: MakeTool
 ) -> None:
     """100 answers over four servers: all calls of three of them end while the fourth hangs."""
     paths = {"one": "/one", "two": "/two", "three": "/three", "hung": "/hang"}

@@ -58,9 +58,7 @@ class SlowStore(MemoryContainers):
     async def meanwhile(self) -> None: ...
 
 
-async def test_a_container_is_safe_from_a_check_that_began_before_it(
-    world: World, tmp_path: Path
-) -> None:
+async def test_a_container_is_safe_from_a_check_that_began_before_it(world: World) -> None:
     store = SlowStore()
     service = ContainerService(store, world.library, world.sandbox, ContainerLimits())
     made: list[str] = []

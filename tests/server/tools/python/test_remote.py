@@ -366,9 +366,7 @@ async def test_a_large_body_is_refused(inner: FakeSandbox, monkeypatch: pytest.M
         assert response.status_code == 413
 
 
-async def test_a_service_that_starts_later_is_used(
-    inner: FakeSandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_service_that_starts_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_module, "_RETRY_SECONDS", 0.01)
     asked = asyncio.Event()
 

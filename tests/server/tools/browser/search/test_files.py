@@ -428,10 +428,7 @@ def test_escapes_of_python_are_no_charset(index: FolderIndex, folder: Path, char
 
 
 def test_a_document_that_fails_is_indexed_by_its_name(
-    index: FolderIndex,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    index: FolderIndex, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(fetched: FetchedPage, *, source: bool) -> Page:
         if fetched.url == "tides.md":
