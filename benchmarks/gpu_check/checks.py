@@ -1,7 +1,6 @@
 """The checks of the transformers backend with a small checkpoint."""
 
 import asyncio
-import logging
 import os
 import statistics
 import subprocess
@@ -31,7 +30,7 @@ from benchmarks.gpu_check.engine import (
     difference,
     request,
 )
-from benchmarks.gpu_check.results import Check, Measured, Skipped
+from benchmarks.gpu_check.results import Check, Measured, Skipped, logged
 from benchmarks.library.figures import ROOT
 
 TOLERANCE = 0.25
@@ -306,7 +305,7 @@ def _synchronisations(device: str) -> Iterator[list[str]]:
 async def decode_graphs(demo: Target, sizes: Sizes) -> Measured:
     """Compare steps that are replayed from graphs with others: what they compute, and the speed."""
     asked = [request(demo.prompt(length, 7), sizes.tokens, logprobs=20) for length in (200, 20, 21)]
-    with _warnings() as warned:
+    with logged() as lines:
         try:
             graphs, speed = await _answer_and_speed(demo, asked, decode_graphs="true")
         except BackendFailed as error:
@@ -315,7 +314,7 @@ async def decode_graphs(demo: Target, sizes: Sizes) -> Measured:
     # The first step has prompts, and no graph. Later ones differ where two tokens are nearly equal.
     pairs = zip(steps, graphs, strict=True)
     typical = statistics.median(difference(one.tops[1], other.tops[1]) for one, other in pairs)
-    off = [line for line in warned if "switched off" in line]
+    off = [line.removeprefix("WARNING: ") for line in lines if "switched off" in line]
     figures = {
         "difference": typical,
         "tokens/s": speed,
@@ -334,17 +333,3 @@ async def _answer_and_speed(
         alone = await ask(backend, replace(asked[0], logprobs=None))
         answers = await ask_all(backend, asked)
     return answers, (len(alone.times) - 1) / (alone.times[-1] - alone.times[0])
-
-
-@contextmanager
-def _warnings() -> Iterator[list[str]]:
-    """The warnings that the adapters log."""
-    found: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("adapters")
-    logger.addHandler(handler)
-    try:
-        yield found
-    finally:
-        logger.removeHandler(handler)

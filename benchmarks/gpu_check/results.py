@@ -48,7 +48,7 @@ class Check:
 async def judge(check: Check, clock: Callable[[], float]) -> Result:
     """Run a check. Whatever it raises is its result: the others run all the same."""
     began = clock()
-    with _logged() as lines:
+    with logged() as lines:
         result = await _outcome(check)
     return replace(result, seconds=clock() - began, log=tuple(dict.fromkeys(lines)))
 
@@ -68,7 +68,7 @@ async def _outcome(check: Check) -> Result:
 
 
 @contextmanager
-def _logged() -> Iterator[list[str]]:
+def logged() -> Iterator[list[str]]:
     """The first lines of what the adapters log: level and message."""
     lines: list[str] = []
 
