@@ -251,7 +251,10 @@ def test_a_hub_that_is_down_is_an_error_if_the_cache_lacks_the_model(hub: Hub) -
 
 
 @pytest.mark.parametrize("path", ["/nonexistent/x", "./x", "../x", "~/x"])
-def test_a_path_without_a_folder_is_no_name_of_the_hub(hub: Hub, path: str) -> None:
+def test_a_path_without_a_folder_is_no_name_of_the_hub(
+    hub: Hub, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # beside a checkout there may be such a folder
     with pytest.raises(BackendFailed, match=f"there is no folder {path}; --model is a folder"):
         download(path, Shown())
     assert hub.tokens == set()
