@@ -25,6 +25,8 @@ LATE_SECONDS = 2 * HEARTBEAT_SECONDS
 """A longer interval between two heartbeats counts as an outage."""
 SILENT_SECONDS = 15.0
 """A gateway without a heartbeat for this long is treated as stopped."""
+LOOK_SECONDS = 5.0
+"""The interval of checks for such gateways, in which those that live send a heartbeat."""
 CHECK_SECONDS = 2.0
 """The interval of checks for ended gateways. A check only reads."""
 SWEEP_SECONDS = 3600.0
@@ -90,7 +92,7 @@ class Maintenance:
             _every(HEARTBEAT_SECONDS, self.heartbeat),
             self._follow_cancels(),
             _every(CHECK_SECONDS, self.end_runs_of_ended),
-            _every(SILENT_SECONDS / 3, self.end_runs_of_silent),
+            _every(LOOK_SECONDS, self.end_runs_of_silent),
             _every(SWEEP_SECONDS, self.sweep),
         )
         tasks = [asyncio.create_task(coroutine) for coroutine in periodic]

@@ -250,7 +250,9 @@ class Store(Protocol):
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[str]:
-        """Take over the runs whose gateway sent no heartbeat for more than `silent` seconds.
+        """Take over the runs whose gateway sent no heartbeat for more than `silent` seconds, nor
+        between the call before and this one: if the store's clock is set forward, all of them seem
+        to be silent until their next heartbeats.
 
         Return the ids of the responses, which may be deleted.
 

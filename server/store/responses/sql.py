@@ -87,6 +87,8 @@ class SqlStore:
         # By how much the database's clock is ahead of this process's monotonic one.
         self._ahead = time.time() - time.monotonic()
         self._gateway = new_id(GATEWAY)
+        # The runs that `take_over_orphans` has found late, with the time of their last heartbeat.
+        self._late: frozenset[tuple[Any, ...]] = frozenset()
         # SQLite does not notify other processes: readers of their runs poll.
         self._signals = ChangeSignals(
             _SQLITE_POLL_SECONDS if database.is_sqlite else _POSTGRES_POLL_SECONDS
@@ -332,7 +334,16 @@ class SqlStore:
     ) -> Sequence[str]:
         """Assign the runs to this gateway. Of gateways that try concurrently, one succeeds."""
         is_late = runs.c.beat_at < self.database.clock - silent
-        return await self._take_over(is_late & runs.c.response_id.not_in(running))
+        late = select(runs.c.response_id, runs.c.beat_at)
+        async with self.database.reading() as connection:
+            found = await connection.execute(
+                late.where(is_late, runs.c.response_id.not_in(running))
+            )
+            before, self._late = self._late, frozenset(tuple(row) for row in found)
+        unchanged = {response_id for response_id, _ in before & self._late}
+        if not unchanged:
+            return []
+        return await self._take_over(is_late & runs.c.response_id.in_(unchanged))
 
     async def take_over_from_ended(self) -> Sequence[str]:
         """Assign the runs of gateways whose lock is free to this one."""

@@ -385,7 +385,8 @@ async def test_a_response_of_a_stopped_gateway_fails(
     open_app: OpenApp, new_store: Callable[[], SqlStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # No gateway has been heard of for long enough: as when it was killed.
-    monkeypatch.setattr("server.persistence.maintenance.SILENT_SECONDS", 0.05)
+    for name in ("SILENT_SECONDS", "LOOK_SECONDS"):
+        monkeypatch.setattr(f"server.persistence.maintenance.{name}", 0.05)
     dead, alive = new_store(), new_store()
     await dead.start()
     await alive.start()

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import tracemalloc
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,12 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, event, literal, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from server.persistence.maintenance import HEARTBEAT_SECONDS, LATE_SECONDS
+from server.persistence.maintenance import (
+    HEARTBEAT_SECONDS,
+    LATE_SECONDS,
+    LOOK_SECONDS,
+    SILENT_SECONDS,
+)
 from server.store import codec, rows
 from server.store.conversations.base import Conversation
 from server.store.errors import PreviousNotFound, RunLost, StoreUnavailable
@@ -36,6 +41,12 @@ from tests.stored import put
 
 SILENT = -1.0
 """Any gateway counts as silent."""
+
+
+async def adopted(store: SqlStore, running: Collection[str] = ()) -> list[str]:
+    """The runs that a gateway takes over after two looks at them."""
+    assert await store.take_over_orphans(SILENT, running) == []
+    return sorted(await store.take_over_orphans(SILENT, running))
 
 
 @pytest.fixture
@@ -113,23 +124,38 @@ async def test_a_file_that_stays_locked_is_logged(
 async def test_only_runs_of_silent_gateways_are_adopted(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    assert await second.take_over_orphans(60) == []
-    assert await second.take_over_orphans(SILENT) == ["one"]
+    for _ in range(2):
+        assert await second.take_over_orphans(60) == []
+    assert await adopted(second) == ["one"]
     assert await first.heartbeat(["one"]) == frozenset()
+
+
+async def test_a_gateway_that_goes_on_is_not_silent_for_a_clock_that_was_set_forward(
+    database: Database,
+) -> None:
+    first, second = await database.open(), await database.open()
+    for name in ("one", "two"):
+        await first.begin(running(name))
+    for _ in range(3):
+        assert await second.take_over_orphans(SILENT) == []
+        await first.heartbeat(["one", "two"])
+    await second.take_over_orphans(SILENT)
+    await first.heartbeat(["two"])
+    assert await second.take_over_orphans(SILENT) == ["one"]
 
 
 async def test_what_runs_here_is_not_adopted_however_late_it_is(database: Database) -> None:
     store = await database.open()
     await store.begin(running("one"))
     await store.begin(running("two"))
-    assert await store.take_over_orphans(SILENT, ["two"]) == ["one"]
+    assert await adopted(store, ["two"]) == ["one"]
     await store.append("two", numbered(0))
 
 
 async def test_a_gateway_that_lost_its_run_can_no_more_write_to_it(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
-    assert await second.take_over_orphans(SILENT) == ["one"]
+    assert await adopted(second) == ["one"]
     assert await second.taken_over("one") == running("one")
     with pytest.raises(RunLost):
         await first.append("one", numbered(0))
@@ -148,7 +174,9 @@ async def test_of_gateways_that_adopt_at_once_one_gets_the_run(database: Databas
     others = [await database.open() for _ in range(3)]
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
-    taken = await asyncio.gather(*(store.take_over_orphans(3600) for store in others))
+    taken: Sequence[Sequence[str]] = ()
+    for _ in range(2):
+        taken = await asyncio.gather(*(store.take_over_orphans(3600) for store in others))
     names = [name for each in taken for name in each]
     assert len(names) == len(set(names)) == 10
 
@@ -164,7 +192,7 @@ async def test_a_gateway_that_stands_still_in_a_transaction_keeps_no_run(
         async with first.database.writing() as connection:
             await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
             async with asyncio.timeout(10):
-                assert await second.take_over_orphans(SILENT) == ["one"]
+                assert await adopted(second) == ["one"]
 
     with pytest.raises(StoreUnavailable):
         await stand_still()
@@ -176,7 +204,7 @@ async def test_a_deleted_run_is_adopted_too(database: Database) -> None:
     first, second = await database.open(), await database.open()
     await first.begin(running("one"))
     await first.delete("a", "one")
-    assert await second.take_over_orphans(SILENT) == ["one"]
+    assert await adopted(second) == ["one"]
     assert await second.taken_over("one") == running("one")
     await second.end(turn("one"), numbered(0))
     assert await second.get("a", "one") is None
@@ -218,7 +246,7 @@ async def test_a_run_is_taken_over_beside_one_that_cannot_be_read(database: Data
         await first.begin(running(name))
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE responses SET body = 'x' WHERE id = 'one'")
-    assert sorted(await second.take_over_orphans(SILENT)) == ["one", "two"]
+    assert await adopted(second) == ["one", "two"]
     assert await second.taken_over("two") == running("two")
 
 
@@ -229,7 +257,7 @@ async def test_a_response_that_is_taken_over_is_read_without_its_history(
     one = turn("one")
     await put(first, one)
     await first.begin(replace(running("two", previous=one), tool_state={"python": {"a": 1}}))
-    assert await second.take_over_orphans(SILENT) == ["two"]
+    assert await adopted(second) == ["two"]
     expected = replace(running("two", previous=one), history=(), tool_state={"python": {"a": 1}})
     assert await second.taken_over("two") == expected
 
@@ -573,6 +601,10 @@ async def test_a_gateway_that_sends_heartbeats_has_not_ended_although_it_lost_it
     async with first.database.writing() as connection:
         await connection.exec_driver_sql("UPDATE runs SET beat_at = 0")
     assert sorted(await second.take_over_from_ended()) == ["one", "two"]
+
+
+def test_a_gateway_sends_a_heartbeat_between_two_looks_at_its_runs() -> None:
+    assert HEARTBEAT_SECONDS < LOOK_SECONDS < SILENT_SECONDS
 
 
 def test_a_gateway_without_its_lock_has_time_for_a_heartbeat() -> None:
