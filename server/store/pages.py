@@ -25,20 +25,23 @@ async def read_rows(
     *conditions: ColumnElement[bool],
     columns: Sequence[ColumnElement[Any]] | None = None,
     by: tuple[str, ...] = BY_INSERTION,
+    through: Table | None = None,
 ) -> Page[Any]:
     """Read the page of the owner's rows that meet the conditions.
 
     table: has the columns `id` and `owner`, and those of `by`, which order it. columns: what is
-    read of each row; None for all. `query.after` may be an id of `new_id` that has been deleted;
-    the page is empty for other ids that are unknown.
+    read of each row; None for all. through: another table with copies of `owner` and `by`, which a
+    condition joins, and whose index finds the rows in their order. `query.after` may be an id of
+    `new_id` that has been deleted; the page is empty for other ids that are unknown.
     """
-    places = [table.c[name] for name in by]
+    listed = table if through is None else through
+    places = [listed.c[name] for name in by]
     statement = select(*(table.c if columns is None else columns))
-    statement = statement.where(table.c.owner == owner, *conditions)
+    statement = statement.where(listed.c.owner == owner, *conditions)
     if query.after is not None:
-        cursor = _Cursor(connection, table, owner, query.after, places)
+        cursor = _Cursor(connection, table, owner, query.after, [table.c[name] for name in by])
         ascending = query.order == "asc"
-        statement = statement.where(await cursor.rows_after(ascending=ascending))
+        statement = statement.where(await cursor.rows_after(tuple_(*places), ascending=ascending))
     order = places if query.order == "asc" else [place.desc() for place in places]
     # One row more than the page has tells whether more follow.
     statement = statement.order_by(*order).limit(query.limit + 1)
@@ -54,13 +57,16 @@ async def read_bodies(
     *conditions: ColumnElement[bool],
     size: ColumnElement[int],
     by: tuple[str, ...] = BY_INSERTION,
+    through: Table | None = None,
 ) -> Page[tuple[str, str]]:
     """Read the ids and bodies of a page, which may end early: see `fitting`.
 
-    table, conditions, by: as for `read_rows`; the table has a column `body`. size: its bytes.
+    size: the bytes of the table's column `body`. The others are those of `read_rows`.
     """
     columns = table.c.id, size
-    found = await read_rows(connection, table, owner, query, *conditions, columns=columns, by=by)
+    found = await read_rows(
+        connection, table, owner, query, *conditions, columns=columns, by=by, through=through
+    )
     page = fitting(found, lambda row: int(row[1]))
     ids = [row.id for row in page.entries]
     bodies = select(table.c.id, table.c.body).where(table.c.id.in_(ids))
@@ -101,9 +107,12 @@ class _Cursor:
     id: str
     columns: Sequence[Column[Any]]
 
-    async def rows_after(self, *, ascending: bool) -> ColumnElement[bool]:
-        """The condition for the rows after the cursor's, or after the place where it was."""
-        row, column = tuple_(*self.columns), self.table.c.id
+    async def rows_after(self, row: ColumnElement[Any], *, ascending: bool) -> ColumnElement[bool]:
+        """The condition for rows after the cursor's, or after the place where it was.
+
+        row: their columns.
+        """
+        column = self.table.c.id
         place = await self._first(column == rows.key(self.id))
         if place is not None:
             return row > place if ascending else row < place

@@ -153,6 +153,10 @@ chat_metadata = Table(
     ),
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
+    # Those of the completion, so that an index finds the completions with a label in their order.
+    Column("owner", ID, nullable=False),
+    Column("place", SERIAL, nullable=False),
+    Index("ix_chat_metadata_owner_key_value_place", "owner", "key", "value", "place"),
 )
 
 chat_messages = Table(

@@ -40,9 +40,12 @@ class SqlChatCompletions:
         messages, calls = await rows.turns(stored.id, stored.turns)
         async with self._database.writing() as connection:
             new = self._database.insert(chat_completions).values(row)
-            if (await connection.execute(new.on_conflict_do_nothing())).rowcount == 0:
+            new = new.on_conflict_do_nothing()
+            place = await connection.scalar(new.returning(chat_completions.c.place))
+            if place is None:
                 return  # An earlier attempt was committed, but its acknowledgement was lost.
-            await _insert_metadata(connection, stored.id, stored.completion["metadata"])
+            labelled = {"completion_id": stored.id, "owner": stored.owner, "place": place}
+            await _insert_metadata(connection, labelled, stored.completion["metadata"])
             await rows.insert_all(connection, chat_messages, messages)
             await rows.insert_all(connection, chat_calls, calls)
 
@@ -66,9 +69,10 @@ class SqlChatCompletions:
     ) -> Page[Completion]:
         """List in the order of insertion."""
         matches, size = _matches(model, metadata), self._database.size_of(chat_completions.c.body)
+        through = chat_metadata if metadata else None
         async with self._database.reading() as connection:
             page = await read_bodies(
-                connection, chat_completions, owner, query, *matches, size=size
+                connection, chat_completions, owner, query, *matches, size=size, through=through
             )
         completions = await codec.load_all([body for _, body in page.entries])
         return Page(completions, page.has_more)
@@ -94,7 +98,8 @@ class SqlChatCompletions:
                     continue
                 old = delete(chat_metadata).where(chat_metadata.c.completion_id == row.id)
                 await connection.execute(old)
-                await _insert_metadata(connection, row.id, metadata)
+                labelled = {"completion_id": row.id, "owner": owner, "place": row.place}
+                await _insert_metadata(connection, labelled, metadata)
             return changed
         return None
 
@@ -132,12 +137,9 @@ class SqlChatCompletions:
 
 
 async def _insert_metadata(
-    connection: AsyncConnection, completion_id: str, metadata: Mapping[str, str]
+    connection: AsyncConnection, completion: Mapping[str, Any], metadata: Mapping[str, str]
 ) -> None:
-    labels = [
-        {"completion_id": completion_id, "key": key, "value": value}
-        for key, value in metadata.items()
-    ]
+    labels = [{**completion, "key": key, "value": value} for key, value in metadata.items()]
     if labels:
         await connection.execute(insert(chat_metadata), labels)
 
@@ -151,9 +153,16 @@ def _matches(model: str | None, metadata: Mapping[str, str]) -> Iterator[ColumnE
     if model is not None:
         yield columns.model == model
     if metadata:
+        # The index finds completions with one label; a long one is likely to be rare.
+        key = max(metadata, key=lambda name: len(metadata[name]))
+        yield chat_metadata.c.key == key
+        yield chat_metadata.c.value == metadata[key]
+        yield chat_metadata.c.place == columns.place
+    if len(metadata) > 1:
         # One subquery for all labels: one for each of 16 takes PostgreSQL 0.2 s to plan.
-        label = tuple_(chat_metadata.c.key, chat_metadata.c.value)
+        labels = chat_metadata.alias()
         count = select(func.count()).where(
-            chat_metadata.c.completion_id == columns.id, label.in_(metadata.items())
+            labels.c.completion_id == chat_metadata.c.completion_id,
+            tuple_(labels.c.key, labels.c.value).in_(metadata.items()),
         )
-        yield count.correlate(chat_completions).scalar_subquery() == len(metadata)
+        yield count.correlate(chat_metadata).scalar_subquery() == len(metadata)

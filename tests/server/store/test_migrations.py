@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from server.store.errors import StoreTooNew
+from server.store.lists import ListQuery
 from server.store.responses.sql import SqlStore
 from server.store.sqlalchemy_engine import migrate, open_engine, parse_url
 from tests.server.store.conftest import Database
@@ -77,3 +78,29 @@ async def test_calls_of_earlier_versions_keep_their_messages(database_url: str) 
     await store.stop()
     texts = {name: [each.content for each in messages] for name, messages in found.items()}
     assert texts == {"one": ["0"], "two": ["0", "1"]}
+
+
+async def test_completions_of_earlier_versions_are_listed_by_their_metadata(
+    database_url: str,
+) -> None:
+    engine = open_engine(parse_url(database_url))
+    await migrate(engine, "0011")
+    completion = (
+        "INSERT INTO chat_completions (id, owner, created_at, model, body, messages)"
+        " VALUES (:id, 'o', 1, 'm', :body, '')"
+    )
+    label = "INSERT INTO chat_metadata (completion_id, key, value) VALUES (:id, 'k', :value)"
+    async with engine.begin() as connection:
+        for name in ("one", "two"):
+            body = orjson.dumps({"id": name}).decode()
+            await connection.execute(text(completion), {"id": name, "body": body})
+            await connection.execute(text(label), {"id": name, "value": name})
+    await engine.dispose()
+    store = SqlStore(database_url)
+    await store.start()
+    query = ListQuery(9, "asc")
+    page = await store.chat_completions.list("o", query, metadata={"k": "two"})
+    await store.chat_completions.delete("o", "two")
+    left = await store.chat_completions.list("o", query, metadata={"k": "two"})
+    await store.stop()
+    assert ([*page.entries], [*left.entries]) == ([{"id": "two"}], [])

@@ -57,6 +57,20 @@ async def test_a_list_of_conversations_reads_the_first_item_of_each_alone(
     assert any(step.startswith("CORRELATED SCALAR SUBQUERY") for step in plan)
 
 
+@pytest.mark.parametrize("more", [{}, {"l": "2"}], ids=["one label", "several labels"])
+async def test_a_list_of_completions_with_metadata_reads_those_with_a_label_in_their_order(
+    on_sqlite: SqlStore, more: dict[str, str]
+) -> None:
+    listing = on_sqlite.chat_completions.list(
+        "a", ListQuery(20, "desc"), metadata={"k": "longest", **more}
+    )
+    first, *others = await plan_of(on_sqlite, listing)
+    index = "ix_chat_metadata_owner_key_value_place (owner=? AND key=? AND value=?)"
+    assert first.startswith("SEARCH chat_metadata USING")
+    assert first.endswith(f" INDEX {index}")
+    assert not [step for step in others if "owner=" in step or step.startswith("USE TEMP")]
+
+
 async def test_a_sweep_finds_deleted_responses_without_the_others(on_sqlite: SqlStore) -> None:
     plan = await plan_of(on_sqlite, on_sqlite.sweep(3600))
     assert "SCAN responses USING INDEX ix_responses_deleted" in plan
