@@ -21,8 +21,9 @@ from adapters.grammars import GrammarCompiler, TokenMask
 # time for an answer, and only shows earlier that the grammar is too complex.
 _CHECK_EVERY = 32
 # A step of the engine that takes longer may be one whose mask is complex. With its own limits, vLLM
-# takes up to 0.2 s for a mask.
+# takes up to 0.2 s for a mask. All steps of a busy engine may take longer, though.
 _STEP_SECONDS = 0.05
+_LONGER = 2
 # A mask takes some microseconds as a rule, and up to 40 ms within the limits: too long for the
 # event loop. A thread would take longer than an ordinary mask.
 _QUICK_SECONDS = 0.001
@@ -90,7 +91,9 @@ class GrammarGuard:
 class _MaskCheck:
     """Computes some of the masks that the engine computes. Only that finds all errors.
 
-    These are one of every `_CHECK_EVERY` tokens, and the next one after a slow step or mask.
+    These are the first one, one of every `_CHECK_EVERY` tokens, and the next one after a slow mask
+    or step. A step is slow if it takes `_STEP_SECONDS`, and `_LONGER` times as long as one after
+    which the mask was found to be quick.
     """
 
     def __init__(self, mask: TokenMask) -> None:
@@ -98,30 +101,35 @@ class _MaskCheck:
         self._bits = np.empty((1, mask.words), np.int32)
         self._unchecked = 0
         self._is_slow = False
-        self._last_chunk = time.perf_counter()
+        self._usual_step = 0.0
+        self._last_chunk: float | None = None
 
     async def __call__(self, tokens: int) -> None:
         """Called after each chunk, of `tokens` tokens.
 
         Raises InvalidGrammar or DeadEnd if the grammar is found not to continue.
         """
-        if not self._is_due(tokens) or not self._mask.is_open:
+        now = time.perf_counter()
+        step = None if self._last_chunk is None else now - self._last_chunk
+        self._last_chunk = now
+        self._unchecked += tokens
+        if not self._is_due(step) or not self._mask.is_open:
             return
+        self._unchecked = 0
         if self._is_slow:
             await asyncio.to_thread(self._compute)
         else:
             self._compute()
         if self._mask.error is not None:
             raise self._mask.error
+        if step is not None and not self._is_slow:
+            self._usual_step = min(step, self._usual_step or step)
 
-    def _is_due(self, tokens: int) -> bool:
-        now = time.perf_counter()
-        waited, self._last_chunk = now - self._last_chunk, now
-        self._unchecked += tokens
-        if self._unchecked < _CHECK_EVERY and waited < _STEP_SECONDS and not self._is_slow:
-            return False
-        self._unchecked = 0
-        return True
+    def _is_due(self, step: float | None) -> bool:
+        """step: the seconds since the chunk before; None for the first one."""
+        if step is None or self._is_slow or self._unchecked >= _CHECK_EVERY:
+            return True
+        return step >= max(_STEP_SECONDS, _LONGER * self._usual_step)
 
     def _compute(self) -> None:
         start = time.thread_time()

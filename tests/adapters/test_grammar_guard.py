@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -141,12 +142,12 @@ async def test_where_a_grammar_cannot_be_followed_it_is_at_fault(
 
 
 async def tokens_before_the_fault(guard: GrammarGuard, engine: IgnoringEngine) -> int:
-    """How many tokens pass of an answer whose grammar is too complex after the first."""
-    engine.tokens = (64, *[C] * 60)
+    """How many tokens pass of an answer whose grammar is too complex after the first four."""
+    engine.tokens = (*[64] * 4, *[C] * 60)
     passed: list[int] = []
 
     async def read() -> None:
-        async for chunk in guard.generate(ask(f'start: "a" s\n{MUCH}')):
+        async for chunk in guard.generate(ask(f'start: "aaaa" s\n{MUCH}')):
             passed.extend(chunk.token_ids)
 
     with pytest.raises(InvalidGrammar, match="too complex"):
@@ -160,15 +161,46 @@ async def test_what_is_too_complex_is_found_within_some_tokens(
 ) -> None:
     monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", math.inf)
     engine.at_once = at_once
-    assert 1 < await tokens_before_the_fault(guard, engine) <= 33
+    assert 4 < await tokens_before_the_fault(guard, engine) <= 37
 
 
 async def test_what_is_too_complex_is_found_after_a_slow_step(
     guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", 0.0)
-    assert await tokens_before_the_fault(guard, engine) == 1
+    monkeypatch.setattr(grammar_guard, "_LONGER", 0)
+    assert await tokens_before_the_fault(guard, engine) == 4
     assert engine.ended
+
+
+async def test_what_is_too_complex_at_once_is_found_after_the_first_token(
+    guard: GrammarGuard, engine: IgnoringEngine
+) -> None:
+    engine.tokens = (64, C, C)
+    chunks = guard.generate(ask(f'start: "a" s\n{MUCH}'))
+    await anext(chunks)
+    with pytest.raises(InvalidGrammar, match="too complex"):
+        await anext(chunks)
+
+
+@pytest.mark.parametrize(("slower", "checked"), [(1.9, [1, 2]), (2.1, [1, 2, 5])])
+async def test_steps_that_all_take_long_are_not_slow(
+    guard: GrammarGuard,
+    engine: IgnoringEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    slower: float,
+    checked: list[int],
+) -> None:
+    """The fifth one takes longer than the others."""
+    clock, passed, found = 0.0, 0, list[int]()
+    watch = SimpleNamespace(perf_counter=lambda: clock, thread_time=lambda: 0.0)
+    monkeypatch.setattr(grammar_guard, "time", watch)
+    monkeypatch.setattr(TokenMask, "check", lambda *_: found.append(passed))
+    engine.tokens = (64,) * 8
+    async for _ in guard.generate(ask("start: /a*/")):
+        passed += 1
+        clock += 0.3 if passed != 5 else 0.3 * slower
+    assert found == checked
 
 
 async def test_an_answer_that_has_ended_is_not_failed_for_what_could_not_follow(
