@@ -11,8 +11,11 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def translated() -> Iterator[None]:
-    """Turn errors of the sandbox into errors for clients. NoSuchFile may be handled outside."""
+def translated(param: str = "container_id") -> Iterator[None]:
+    """Turn errors of the sandbox into errors for clients. NoSuchFile may be handled outside.
+
+    param: the field that names the container.
+    """
     try:
         yield
     except FileTooLarge as error:
@@ -25,7 +28,7 @@ def translated() -> Iterator[None]:
         raise NotFound("The container has no such file any more.", param="file_id") from error
     except NoSuchSession as error:
         raise NotFound(
-            "The container has lost its session.", param="container_id", code="container_expired"
+            "The container has lost its session.", param=param, code="container_expired"
         ) from error
     except SandboxError as error:
         logger.warning("the sandbox failed: %s", error)

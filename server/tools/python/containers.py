@@ -164,14 +164,20 @@ class ContainerService:
             raise expired(container_id, param)
         return replace(container, last_active_at=int(now))
 
+    async def running(
+        self, owner: str, container_id: str, *, param: str = "container_id"
+    ) -> Container:
+        """As `get`, but a container that this sandbox does not have has expired, too."""
+        container = await self.get(owner, container_id, param=param)
+        # A sandbox that is away now may have it; the next call finds out.
+        with suppress(Unavailable):
+            await self._opened_session(container, param=param)
+        return container
+
     async def find(self, owner: str, container_id: str) -> Container | None:
         """The owner's container, if it runs and this sandbox has it; this counts as activity."""
         with suppress(NotFound):
-            container = await self.get(owner, container_id)
-            # A sandbox that is away now may have it; the next call finds out.
-            with suppress(Unavailable):
-                await self._opened_session(container)
-            return container
+            return await self.running(owner, container_id)
         return None
 
     async def list(
@@ -389,7 +395,9 @@ class ContainerService:
                 retry_after=RETRY_SECONDS,
             )
 
-    async def _opened_session(self, container: Container, *, is_new: bool = False) -> None:
+    async def _opened_session(
+        self, container: Container, *, is_new: bool = False, param: str = "container_id"
+    ) -> None:
         """Make sure that the sandbox has the session: it may have been restarted.
 
         Raises NotFound where the session is lost, or in the sandbox of another gateway: in a new
@@ -399,7 +407,7 @@ class ContainerService:
         # Before the call, so that a session that is made although the call fails is closed later.
         self._opened.setdefault(container.id, set())
         sandbox = self.sandbox
-        with translated():
+        with translated(param):
             await (sandbox.create if is_new else sandbox.resume)(container.id, limits)
 
     async def _close(self, container_id: str) -> None:

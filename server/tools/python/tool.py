@@ -88,7 +88,8 @@ class PythonTool:
             raise missing(param)
         container = config["container"]
         if isinstance(container, str):
-            found = await self._containers.get(context.owner, label(container, param), param=param)
+            name = label(container, param)
+            found = await self._containers.running(context.owner, name, param=param)
             return PythonSession(self._containers, context, found.id, None, container, exists=True)
         if isinstance(container, dict) and container.get("type") == "auto":
             return await self._open_auto(container, context, param)

@@ -287,6 +287,16 @@ async def test_an_expired_container_has_a_code_of_its_own(world: World) -> None:
     assert (caught.value.param, caught.value.code) == ("tools.0.container", "container_expired")
 
 
+async def test_a_named_container_whose_session_is_lost_has_expired(world: World) -> None:
+    first = await opened(world)
+    await result(first, "1")
+    name = first.declaration.fields["container_id"]
+    await world.sandbox.close(name)
+    with pytest.raises(NotFound) as caught:
+        await opened(world, AUTO | {"container": name})
+    assert (caught.value.param, caught.value.code) == ("tools.0.container", "container_expired")
+
+
 async def test_a_container_that_is_deleted_meanwhile_is_made_anew(world: World) -> None:
     session = await opened(world)
     await result(session, "x = 20")
