@@ -1,6 +1,7 @@
 """Opens the database of a URL: drivers, pragmas, and migrations of the schema."""
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -23,6 +24,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from server.store import postgres_url
 from server.store.errors import StoreTooNew
 from server.store.open_files import OpenFiles
+
+logger = logging.getLogger(__name__)
 
 WRITES = {"gpt_oss_writes": True}
 """Execution options of a transaction that writes."""
@@ -188,8 +191,12 @@ def check_revisions(found: Iterable[str]) -> None:
 
 
 def _upgrade(connection: Connection, revision: str) -> None:
-    check_revisions(MigrationContext.configure(connection).get_current_heads())
+    found = MigrationContext.configure(connection).get_current_heads()
+    check_revisions(found)
     config = _config()
+    if found and found != (ScriptDirectory.from_config(config).as_revision_number(revision),):
+        # Nothing is served meanwhile.
+        logger.info("upgrading the store to a newer schema; a large store takes minutes")
     config.attributes["connection"] = connection
     command.upgrade(config, revision)
 

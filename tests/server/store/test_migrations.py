@@ -53,6 +53,23 @@ async def test_a_store_of_a_newer_version_is_refused(database: Database) -> None
         await database.open()
 
 
+async def test_an_upgrade_is_logged_and_a_new_store_is_not(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "server.store")
+    engine = open_engine(parse_url(database.url))
+    await migrate(engine, "0009")
+    assert not caplog.messages
+    await migrate(engine)
+    assert [message.split(";")[0] for message in caplog.messages] == [
+        "upgrading the store to a newer schema"
+    ]
+    caplog.clear()
+    await migrate(engine)
+    assert not caplog.messages
+    await engine.dispose()
+
+
 async def test_calls_of_earlier_versions_keep_their_messages(database_url: str) -> None:
     engine = open_engine(parse_url(database_url))
     await migrate(engine, "0009")
