@@ -56,6 +56,8 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     yield _variables_check()
     yield _backend_check(settings)
     torch = find()
+    if torch.cuda is None and not serving.needs_gpu:
+        serving = replace(serving, wants_gpu=False)
     yield from _gpu_checks(settings, serving, torch)
     yield check_compiler(serving)
     yield check_headers(serving)

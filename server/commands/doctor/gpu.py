@@ -15,7 +15,7 @@ _VLLM = "0.32."
 def check_driver(answer: tuple[int | None, str], torch: Torch, plan: Plan) -> Check:
     """answer: `run` of nvidia-smi, one line of name, driver and memory for each GPU."""
     status, text = answer
-    missing = plan.without_gpu if torch.cuda is not None or plan.needs_gpu else "ok"
+    missing = plan.without_gpu
     if status is None and missing == "ok":
         return Check("driver", missing, "no NVIDIA driver was found, and none is needed")
     if status is None:

@@ -59,6 +59,15 @@ def test_the_demo_needs_no_gpu() -> None:
     assert checks["memory"].status == "ok"
 
 
+@pytest.mark.parametrize(("cuda", "status"), [(None, "ok"), ("13.0", "warning")])
+def test_a_torch_for_cpus_needs_nothing_that_compiles_for_a_gpu(
+    cuda: str | None, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert named(Torch("2.13.0", cuda))["C compiler"].status == status
+
+
 def test_a_large_model_needs_one() -> None:
     checks = named(Torch("2.13.0", "13.0", error="no device"), model="openai/gpt-oss-20b")
     assert checks["torch"].status == "failed"
