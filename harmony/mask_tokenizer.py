@@ -13,11 +13,10 @@ _CONTROL = b"\xff"
 """llguidance's prefix for the names of control tokens, which never match text."""
 
 _SLICES = [r'[^"\\\x00-\x1F\x7F]{1,16}']
-"""Tokens that match one of these expressions have a tree of their own, so that a mask includes or
-excludes them all at once, where a text may go on for as many characters. llguidance's own list has
-white space, and 10, 30 and any number of characters; each of them takes 12 MB and a tenth of a
-second. This one is as fast as all of them where any text may follow, and three times as fast where
-`maxLength` bounds it: nearly all tokens have at most 16 characters, so that few are left to try."""
+"""Tokens that match one of these expressions have a tree of their own. A mask includes them all at
+once, where a text may go on for as many characters. llguidance's own list has white space, and 10,
+30 and any number of characters; each of them takes 12 MB and a tenth of a second. This one is
+nearly as fast as all of them: few tokens have more than 16 characters, and are tried one by one."""
 
 _building = Lock()
 """Threads that need the tokenizer at once wait for the one that builds it."""
