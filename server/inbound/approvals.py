@@ -11,7 +11,7 @@ from typing import Any
 from harmony.messages import Channel, Message
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
-from server.replay.items import paths
+from server.replay.items import paths_of
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import boolean, invalid, required, string
 from server.store.items import Item, StoredItem
@@ -57,21 +57,17 @@ def given_responses(
     ]
     if not found:
         return ()
-    all_paths = paths(sent)
+    sampled = {stored.item["id"]: stored.message for stored in items}
+    paths = paths_of(sent)
+    given: list[GivenResponse] = []
     for response in found:
         item = items[response.index].item
-        where = all_paths[item["id"]]
+        where = paths[item["id"]]
         required(item, FIELD, where, string)
         required(item, "approve", where, boolean)
-    sampled = {stored.item["id"]: stored.message for stored in items}
-    return tuple(
-        GivenResponse(
-            response,
-            sampled.get(response.request_id),
-            f"{all_paths[items[response.index].item['id']]}.{FIELD}",
-        )
-        for response in found
-    )
+        message = sampled.get(response.request_id)
+        given.append(GivenResponse(response, message, f"{where}.{FIELD}"))
+    return tuple(given)
 
 
 async def check_responses(

@@ -105,7 +105,7 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
         unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
         restored = restore_turns(resolved, turns_up_to_calls, prior.items)
-        compiled = _compile(request, prior, restored, items.paths(received), tools, context)
+        compiled = _compile(request, prior, restored, items.paths_of(received), tools, context)
         return replace(compiled, sessions=sessions)
 
     stored = chain(prior.items, known.values(), *turns_up_to_calls.values())

@@ -115,7 +115,7 @@ def ids_in(value: Any) -> list[str]:
     return [item["id"] for item in value if item.get("id")] if isinstance(value, list) else []
 
 
-def paths(items: Sequence[Item]) -> dict[str, str]:
+def paths_of(items: Sequence[Item]) -> dict[str, str]:
     """The path of the field of each item of a request's `input`, by the item's id."""
     return {item["id"]: f"input.{index}" for index, item in enumerate(items)}
 

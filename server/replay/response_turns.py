@@ -42,7 +42,7 @@ def restore_turns(
     """
     present = {stored.item["id"] for stored in (*history, *received)}
     waiting = _waiting_calls(history)
-    follows = True  # Whether there were only results so far.
+    only_results = True  # so far; a turn after anything else does not continue the history
     result: list[StoredItem] = []
     turn: list[_Located] = []
     for index, stored in enumerate(received):
@@ -52,13 +52,13 @@ def restore_turns(
             continue
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
-            repeated = follows and item["call_id"] in waiting
+            repeated = only_results and item["call_id"] in waiting
             dropped = _dropped([each for each, _ in turn], sampled) - present
             present |= dropped
             added = [*_merge_turn(turn, sampled, dropped, repeated=repeated)]
         else:
             added = [each for each, _ in turn]
-        follows = follows and all(each.item["type"] in OUTPUTS for each in added)
+        only_results = only_results and all(each.item["type"] in OUTPUTS for each in added)
         result += added
         turn = []
     return (*result, *(each for each, _ in turn))
