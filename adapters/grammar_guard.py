@@ -21,9 +21,10 @@ from adapters.grammars import GrammarCompiler, TokenMask
 # time for an answer, and only shows earlier that the grammar is too complex.
 _CHECK_EVERY = 32
 # A step of the engine that takes longer may be one whose mask is complex. With its own limits, vLLM
-# takes up to 0.2 s for a mask. All steps of a busy engine may take longer, though.
+# takes up to 0.2 s for a mask.
 _STEP_SECONDS = 0.05
-_LONGER = 2
+# All steps of a busy engine may take as long. A slow one takes so many times as long as the usual.
+_TIMES_USUAL = 2
 # A mask takes some microseconds as a rule, and up to 40 ms within the limits: too long for the
 # event loop. A thread would take longer than an ordinary mask.
 _QUICK_SECONDS = 0.001
@@ -92,8 +93,8 @@ class _MaskCheck:
     """Computes some of the masks that the engine computes. Only that finds all errors.
 
     These are the first one, one of every `_CHECK_EVERY` tokens, and the next one after a slow mask
-    or step. A step is slow if it takes `_STEP_SECONDS`, and `_LONGER` times as long as one after
-    which the mask was found to be quick.
+    or step. A step is slow if it takes `_STEP_SECONDS`, and `_TIMES_USUAL` times as long as the
+    shortest one after which the mask was quick.
     """
 
     def __init__(self, mask: TokenMask) -> None:
@@ -129,7 +130,7 @@ class _MaskCheck:
         """step: the seconds since the chunk before; None for the first one."""
         if step is None or self._is_slow or self._unchecked >= _CHECK_EVERY:
             return True
-        return step >= max(_STEP_SECONDS, _LONGER * self._usual_step)
+        return step >= max(_STEP_SECONDS, _TIMES_USUAL * self._usual_step)
 
     def _compute(self) -> None:
         start = time.thread_time()

@@ -150,7 +150,7 @@ class Run:
         except asyncio.CancelledError:
             pass  # Raising it again would make a reference cycle with the task.
         except APIError as error:
-            self.error = error.without_frames()  # which hold all that the producer made
+            self.error = error.without_frames()  # they hold all that the producer made
         except Exception:
             logger.exception("a run failed")
             self.error = ServerFailed()

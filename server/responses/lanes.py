@@ -119,7 +119,7 @@ class Lanes:
             try:
                 waiting.lane = await _lane_of(waiting.message)
             except InvalidRequest as error:
-                waiting.message = error.without_frames()  # which hold the text
+                waiting.message = error.without_frames()  # they hold the text
             named = len(self._lanes.keys() - {None})
             if waiting.lane not in {None, *self._lanes} and named == MAX_LANES:
                 waiting.message = TooManyLanes(

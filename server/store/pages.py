@@ -61,7 +61,7 @@ async def read_bodies(
 ) -> Page[tuple[str, str]]:
     """Read the ids and bodies of a page, which may end early: see `fitting`.
 
-    size: the bytes of the table's column `body`. The others are those of `read_rows`.
+    size: the bytes of the table's column `body`. The other parameters are those of `read_rows`.
     """
     columns = table.c.id, size
     found = await read_rows(
@@ -110,7 +110,7 @@ class _Cursor:
     async def rows_after(self, row: ColumnElement[Any], *, ascending: bool) -> ColumnElement[bool]:
         """The condition for rows after the cursor's, or after the place where it was.
 
-        row: their columns.
+        row: the columns in a row of the list, which may be copies of the table's.
         """
         column = self.table.c.id
         place = await self._first(column == rows.key(self.id))

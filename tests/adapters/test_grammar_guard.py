@@ -168,7 +168,7 @@ async def test_what_is_too_complex_is_found_after_a_slow_step(
     guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(grammar_guard, "_STEP_SECONDS", 0.0)
-    monkeypatch.setattr(grammar_guard, "_LONGER", 0)
+    monkeypatch.setattr(grammar_guard, "_TIMES_USUAL", 0)
     assert await tokens_before_the_fault(guard, engine) == 4
     assert engine.ended
 

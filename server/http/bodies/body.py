@@ -118,7 +118,7 @@ class _Body:
         except APIError as error:
             self._refused = True
             self._lease.release()
-            raise error.without_frames() from None  # which hold the body until it is sent
+            raise error.without_frames() from None  # they hold the body until the answer is sent
         self._delivered = True
         if body is None:
             return {"type": "http.disconnect"}

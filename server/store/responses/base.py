@@ -250,11 +250,11 @@ class Store(Protocol):
     async def take_over_orphans(
         self, silent: float, running: Collection[str] = ()
     ) -> Sequence[str]:
-        """Take over the runs whose gateway sent no heartbeat for more than `silent` seconds, nor
-        between the call before and this one: if the store's clock is set forward, all of them seem
-        to be silent until their next heartbeats.
+        """Take over the runs that two calls in a row find late, without a heartbeat between them.
 
-        Return the ids of the responses, which may be deleted.
+        A run is late if its gateway sent no heartbeat for more than `silent` seconds. All seem so
+        after the store's clock was set forward, until the next heartbeats. Return the ids of the
+        responses, which may be deleted.
 
         running: this gateway's own runs, which are not taken over although they may be late after
         a pause of the process.

@@ -1,4 +1,4 @@
-r"""Replaces escapes in messages that stand for half a character, as the SDK reads no such message.
+r"""Replaces escapes in messages that stand for half a character: the SDK refuses such messages.
 
 JavaScript cuts texts within characters, such as emoji, and writes what is left as `\ud83d`. The
 escape `\ufffd`, of the same length, takes its place. Standard library only.
@@ -7,7 +7,8 @@ escape `\ufffd`, of the same length, takes its place. Standard library only.
 import re
 
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
-# A pair is one character. The third alternative takes escapes whole, so that `\\ud83d` is none.
+# The first alternative is a pair, which stays. The last one takes other escapes whole, so that the
+# second backslash of `\\ud83d` begins none.
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
@@ -38,7 +39,7 @@ class Mender:
     def add(self, piece: bytes) -> bytes:
         """The mended bytes so far, without those that the next piece may complete."""
         piece = self._held + piece
-        # From the first backslash of those that end before the last bytes: some are escaped.
+        # Not from within a row of backslashes: every second one of them is escaped.
         start = len(piece[:-_LONGEST].rstrip(b"\\"))
         unfinished = _UNFINISHED.search(piece, start)
         end = unfinished.start(1) if unfinished else len(piece)
