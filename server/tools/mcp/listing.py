@@ -122,7 +122,8 @@ class Listings:
     async def _list(self, server: Server) -> Listing:
         connection = await self._connect(server)
         try:
-            tools, changed = await _all_tools(connection), connection.list_changed
+            changed = connection.list_changed  # before the list: it may change meanwhile
+            tools = await _all_tools(connection)
             size = size_of([tool.input_schema for tool in tools])
             listed = await run(lambda: tuple(_listed(server, tools)), size)
             return Listing(listed, connection.negotiated, changed)

@@ -65,6 +65,23 @@ async def test_a_list_that_fails_closes_its_connection_and_is_fetched_again() ->
     assert (fake.opened, fake.released) == (2, 2)
 
 
+async def test_a_list_that_changes_while_it_is_fetched_is_fetched_again() -> None:
+    class Growing(FakeServer):
+        async def tool_pages(self) -> AsyncIterator[types.ListToolsResult]:
+            async for page in super().tool_pages():
+                yield page
+            self.list_changed.set()
+            self.list_changed = asyncio.Event()
+
+    fake = Growing(types.Tool(name="add", input_schema=SCHEMA))
+    listings = fake.listings()
+
+    for _ in range(2):
+        await listings.get(SERVER, "owner")
+
+    assert fake.opened == 2
+
+
 async def test_a_request_that_ends_takes_no_list_from_others() -> None:
     fake = FakeServer(types.Tool(name="add", input_schema=SCHEMA))
     listings = fake.listings()
