@@ -338,18 +338,25 @@ async def test_a_program_that_starts_slowly_is_there_for_a_later_request(
     assert starts.read_text() == "started "
 
 
-async def test_a_program_that_never_starts_is_given_up(
+async def test_a_program_that_never_starts_is_given_up_and_started_again(
     make_tool: MakeTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    async def counted_dial(*arguments: Any) -> connection.Connection:
+        dialled.append(arguments)
+        return await dial(*arguments)
+
+    dialled: list[Any] = []
+    dial = connection.Dialer.dial
     files = (str(tmp_path / "starts"), str(tmp_path / "never"), "")
     tool = await make_tool(Server("t", command=(sys.executable, "-c", WAITING, *files)))
     monkeypatch.setattr(runtime, "START_SECONDS", 0.1)
+    monkeypatch.setattr(connection.Dialer, "dial", counted_dial)
 
     sessions = [await tool.open(NEVER_ASK, context()) for _ in range(2)]
 
-    for session in sessions:
-        error = session.declaration.opening[0]["error"]
-        assert error == "The start of the server's program took more than 0.1 seconds."
+    errors = [session.declaration.opening[0]["error"] for session in sessions]
+    assert errors == ["The start of the server's program took more than 0.1 seconds."] * 2
+    assert len(dialled) == 2
 
 
 async def test_a_program_that_starts_ends_with_the_tool(tmp_path: Path) -> None:
