@@ -35,11 +35,10 @@ def reduce_garbage_collections() -> None:
 
 
 def free_unused() -> None:
-    """Free what only the start needed.
+    """Give the system back what only the start needed.
 
-    That is up to 14 MB of freed memory, and 3 MB of source code: torch notes where its functions
-    are called from while it is imported, and Python keeps the lines of each file that it has read
-    for this.
+    That is up to 14 MB of memory, and 3 MB of source code: while torch is imported, it notes where
+    its functions are called from, and Python keeps the lines of each file that it reads for this.
     """
     linecache.clearcache()
     release_freed()

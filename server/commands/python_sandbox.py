@@ -24,6 +24,7 @@ SESSION_FILES = 8
 """Files that a session needs: its pipes, and what is open for a request to it."""
 
 OTHER_FILES = 256
+"""Files that the service needs in addition to those of sessions."""
 
 
 @dataclass(frozen=True, slots=True)

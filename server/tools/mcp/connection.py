@@ -122,7 +122,7 @@ class Connection:
             mode=mode,
             prior_discover=discovered,
             cache=None,
-            message_handler=self._take_notice,
+            message_handler=self._note_changes,
             client_info=types.Implementation(name=_NAME, version=version(_NAME)),
         )
         self._task = asyncio.create_task(self._own(client))
@@ -138,7 +138,7 @@ class Connection:
         except Exception as error:  # also groups: the SDK runs its transports in task groups
             self._fail(self.failure(error))
 
-    async def _take_notice(self, message: types.ServerNotification | Exception) -> None:
+    async def _note_changes(self, message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.list_changed.set()
             self.list_changed = asyncio.Event()
@@ -402,7 +402,7 @@ async def _watched(
 ) -> AsyncIterator[Any]:
     """A transport that sets `ended` where nothing more comes: a program has ended, say.
 
-    The SDK tells this to requests only, whose time is then lost.
+    The SDK tells this only to requests: the next one would fail, although nothing was sent.
     """
     async with transport as (messages, sender):
         yield _Watched(messages, ended), sender
