@@ -91,7 +91,8 @@ class Connection:
 
     A task of its own enters and leaves the client, because its cancel scopes belong to one task.
     The requests are sent by the tasks of their callers. label: that of the server. list_changed:
-    set, and replaced by another event, when the server says that its tools have changed.
+    set, and replaced by another event, when the server says that its tools have changed; also set
+    when a program ends.
     """
 
     def __init__(
@@ -137,6 +138,9 @@ class Connection:
             raise
         except Exception as error:  # also groups: the SDK runs its transports in task groups
             self._fail(self.failure(error))
+        finally:
+            if self._kind == "stdio":
+                self.list_changed.set()  # It may have other tools once it is started again.
 
     async def _note_changes(self, message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):

@@ -54,7 +54,7 @@ class ListedTool:
 class Listing:
     """The tools of a server, in its order, and how to connect to it.
 
-    changed: set when the server says that it has other tools now.
+    changed: set when the server has other tools now, or may have.
     """
 
     tools: tuple[ListedTool, ...]
@@ -121,8 +121,8 @@ class Listings:
 
     async def _list(self, server: Server) -> Listing:
         connection = await self._connect(server)
+        changed = connection.list_changed  # before the list: it may change meanwhile
         try:
-            changed = connection.list_changed  # before the list: it may change meanwhile
             tools = await _all_tools(connection)
             size = size_of([tool.input_schema for tool in tools])
             listed = await run(lambda: tuple(_listed(server, tools)), size)

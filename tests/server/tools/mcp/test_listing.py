@@ -54,17 +54,6 @@ async def test_all_who_need_a_list_at_once_wait_for_one_connection() -> None:
     assert (fake.opened, fake.released) == (1, 1)
 
 
-async def test_a_list_that_fails_closes_its_connection_and_is_fetched_again() -> None:
-    fake = FakeServer(failure=protocol_error("The server is tired."))
-    listings = fake.listings()
-
-    for _ in range(2):
-        with pytest.raises(Failure, match="tired"):
-            await listings.get(SERVER, "owner")
-
-    assert (fake.opened, fake.released) == (2, 2)
-
-
 async def test_a_list_that_changes_while_it_is_fetched_is_fetched_again() -> None:
     class Growing(FakeServer):
         async def tool_pages(self) -> AsyncIterator[types.ListToolsResult]:
@@ -80,6 +69,17 @@ async def test_a_list_that_changes_while_it_is_fetched_is_fetched_again() -> Non
         await listings.get(SERVER, "owner")
 
     assert fake.opened == 2
+
+
+async def test_a_list_that_fails_closes_its_connection_and_is_fetched_again() -> None:
+    fake = FakeServer(failure=protocol_error("The server is tired."))
+    listings = fake.listings()
+
+    for _ in range(2):
+        with pytest.raises(Failure, match="tired"):
+            await listings.get(SERVER, "owner")
+
+    assert (fake.opened, fake.released) == (2, 2)
 
 
 async def test_a_request_that_ends_takes_no_list_from_others() -> None:

@@ -308,6 +308,21 @@ async def test_a_list_is_fetched_again_when_the_server_says_that_it_has_changed(
     assert (before, after) == (["t__first"], ["t__first", "t__second"])
 
 
+async def test_a_list_is_fetched_again_when_the_program_has_ended(make_tool: MakeTool) -> None:
+    """Else the notices of the next one, which starts with its first tools, would not be heard."""
+    tool = await make_tool(Server("t", command=(sys.executable, str(SERVERS / "growing.py"))))
+    session = await tool.open(NEVER_ASK, context())
+    await result(session, call("t__first"))
+    session = await tool.open(NEVER_ASK, context())
+    grown = [each.name for each in session.declaration.functions]
+
+    await (await session._connected()).close()
+    session = await tool.open(NEVER_ASK, context())
+    after = [each.name for each in session.declaration.functions]
+
+    assert (grown, after) == (["t__first", "t__second"], ["t__first"])
+
+
 WAITING = """
 import pathlib, runpy, sys, time
 starts, ready, program = map(pathlib.Path, sys.argv[1:])
