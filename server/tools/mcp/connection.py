@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -19,6 +19,7 @@ from mcp.client.client import Client
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
@@ -130,9 +131,11 @@ class Connection:
 
     async def _own(self, client: Client) -> None:
         try:
-            async with client:
+            async with client, asyncio.TaskGroup() as background:
+                listening = background.create_task(self._listen_to_changes(client))
                 self._client.set_result(client)
                 await self._closing.wait()
+                listening.cancel()
         except asyncio.CancelledError:
             self._fail(protocol_error("The connection was closed.", CONNECTION_CLOSED))
             raise
@@ -141,6 +144,16 @@ class Connection:
         finally:
             if self._kind == "stdio":
                 self.list_changed.set()  # It may have other tools once it is started again.
+
+    async def _listen_to_changes(self, client: Client) -> None:
+        """Let a program send its notices: with the latest protocol, it sends none unasked."""
+        tools = client.session.server_capabilities and client.session.server_capabilities.tools
+        is_asked = client.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if self._kind != "stdio" or not is_asked or not tools or not tools.list_changed:
+            return
+        with suppress(MCPError, SubscriptionLost):
+            async with client.listen(tools_list_changed=True):
+                await self._closing.wait()
 
     async def _note_changes(self, message: types.ServerNotification | Exception) -> None:
         if isinstance(message, types.ToolListChangedNotification):

@@ -294,10 +294,11 @@ async def test_a_program_is_shared_by_all_answers(
     assert (await result(sessions[0], call("t__count"))).text == "3"
 
 
+@pytest.mark.parametrize("program", ["growing.py", "announcing.py"])
 async def test_a_list_is_fetched_again_when_the_server_says_that_it_has_changed(
-    make_tool: MakeTool,
+    make_tool: MakeTool, program: str
 ) -> None:
-    tool = await make_tool(Server("t", command=(sys.executable, str(SERVERS / "growing.py"))))
+    tool = await make_tool(Server("t", command=(sys.executable, str(SERVERS / program))))
     session = await tool.open(NEVER_ASK, context())
     before = [each.name for each in session.declaration.functions]
 
