@@ -94,7 +94,8 @@ class _MaskCheck:
 
     These are the first one, one of every `_CHECK_EVERY` tokens, and the next one after a slow mask
     or step. A step is slow if it takes `_STEP_SECONDS`, and `_TIMES_USUAL` times as long as the
-    shortest one after which the mask was quick.
+    mean of those before a mask that was found to be quick: single ones are short where chunks that
+    were late arrive together.
     """
 
     def __init__(self, mask: TokenMask) -> None:
@@ -103,6 +104,8 @@ class _MaskCheck:
         self._unchecked = 0
         self._is_slow = False
         self._usual_step = 0.0
+        self._steps = 0  # since the last check
+        self._last_check = 0.0
         self._last_chunk: float | None = None
 
     async def __call__(self, tokens: int) -> None:
@@ -114,6 +117,7 @@ class _MaskCheck:
         step = None if self._last_chunk is None else now - self._last_chunk
         self._last_chunk = now
         self._unchecked += tokens
+        self._steps += 1
         if not self._is_due(step) or not self._mask.is_open:
             return
         self._unchecked = 0
@@ -124,7 +128,9 @@ class _MaskCheck:
         if self._mask.error is not None:
             raise self._mask.error
         if step is not None and not self._is_slow:
-            self._usual_step = min(step, self._usual_step or step)
+            mean = (now - self._last_check) / self._steps
+            self._usual_step = min(mean, self._usual_step or mean)
+        self._last_check, self._steps = now, 0
 
     def _is_due(self, step: float | None) -> bool:
         """step: the seconds since the chunk before; None for the first one."""

@@ -203,6 +203,20 @@ async def test_steps_that_all_take_long_are_not_slow(
     assert found == checked
 
 
+async def test_steps_are_usual_also_where_some_chunks_arrive_together(
+    guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, passed, found = 0.0, 0, list[int]()
+    watch = SimpleNamespace(perf_counter=lambda: clock, thread_time=lambda: 0.0)
+    monkeypatch.setattr(grammar_guard, "time", watch)
+    monkeypatch.setattr(TokenMask, "check", lambda *_: found.append(passed))
+    engine.tokens = (64,) * 100
+    async for _ in guard.generate(ask("start: /a*/")):
+        passed += 1
+        clock += 0.3 if passed % 3 else 0.001
+    assert found == [1, 2, 34, 66, 98]
+
+
 async def test_an_answer_that_has_ended_is_not_failed_for_what_could_not_follow(
     guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
