@@ -53,7 +53,9 @@ def restore_turns(
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
             repeated = only_results and item["call_id"] in waiting
-            dropped = _dropped([each for each, _ in turn], sampled) - present
+            # Nothing can be inserted before a call of the history.
+            missing = set() if repeated else _dropped([each for each, _ in turn], sampled)
+            dropped = missing - present
             present |= dropped
             added = [*_merge_turn(turn, sampled, dropped, repeated=repeated)]
         else:

@@ -158,6 +158,13 @@ def test_the_turn_of_a_call_that_waits_for_its_result_is_not_repeated() -> None:
     assert restore_turns(both, two, [*history, *two["d"]]) == (RESULT,)
 
 
+def test_no_reasoning_follows_a_call_that_waits_for_its_result_without_it() -> None:
+    """As in a conversation whose reasoning the client has deleted."""
+    turns = {"c": (REASONING, StoredItem(CALL, SAMPLED_CALL))}
+    own = [StoredItem({**CALL, "id": "fc_again"}), RESULT]
+    assert restore_turns(own, turns, [StoredItem(CALL, SAMPLED_CALL)]) == (RESULT,)
+
+
 def test_a_call_that_is_sent_again_after_another_message_stays_before_its_result() -> None:
     history = sampled()["c"]
     user = StoredItem({"type": "message", "id": "msg", "role": "user", "content": "hi"})
