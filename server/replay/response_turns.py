@@ -35,13 +35,14 @@ def restore_turns(
     tokens. Reasoning is inserted where the client sent none, and so are the calls of hosted tools.
     Items that the client changed or added stay where they are. history: the items that the request
     continues. An item that is there, or in the request, is not inserted, and none is inserted
-    twice: a client may send a call more than once. A turn that the history ends with, whose call
-    waits for its result, is left out: some clients send it again with the result.
+    twice: a client may send a call more than once. Where the history ends with a call that waits
+    for its result, the turns and results since the last user's message are left out: some clients
+    send them again with the result.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
     present = {stored.item["id"] for stored in (*history, *received)}
-    waiting = _waiting_calls(history)
+    calls, results = _open_calls(history)
     only_results = True  # so far; a turn after anything else does not continue the history
     result: list[StoredItem] = []
     turn: list[_Located] = []
@@ -52,25 +53,41 @@ def restore_turns(
             continue
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
-            repeated = only_results and item["call_id"] in waiting
+            repeated = only_results and item["call_id"] in calls
             # Nothing can be inserted before a call of the history.
             missing = set() if repeated else _dropped([each for each, _ in turn], sampled)
             dropped = missing - present
             present |= dropped
             added = [*_merge_turn(turn, sampled, dropped, repeated=repeated)]
         else:
-            added = [each for each, _ in turn]
+            repeated = only_results and _is_repeated(item, results)
+            added = [each for each, _ in (turn[:-1] if repeated else turn)]
         only_results = only_results and all(each.item["type"] in OUTPUTS for each in added)
         result += added
         turn = []
     return (*result, *(each for each, _ in turn))
 
 
-def _waiting_calls(history: Sequence[StoredItem]) -> set[str]:
-    """The ids of the calls without a result that the history ends with."""
+def _open_calls(history: Sequence[StoredItem]) -> tuple[set[str], dict[str, Item]]:
+    """The ids of the calls that the history ends with, and the results that are there, by their id.
+
+    There are none if each call has its result.
+    """
     backwards = (stored.item for stored in reversed(history))
-    last = [*takewhile(lambda item: _is_output(item) or item["type"] in OUTPUTS, backwards)]
-    return {*call_ids(last)} - {item["call_id"] for item in last if item["type"] in OUTPUTS}
+    last = [*takewhile(lambda item: _is_output(item) or _is_result(item), backwards)]
+    calls = {*call_ids(last)}
+    results = {item["call_id"]: item for item in last if _is_result(item)}
+    return (calls, results) if calls - results.keys() else (set(), {})
+
+
+def _is_repeated(item: Item, results: Mapping[str, Item]) -> bool:
+    """Whether it is one of the results."""
+    one = results.get(item["call_id"]) if _is_result(item) else None
+    return one is not None and one.get("output") == item.get("output")
+
+
+def _is_result(item: Item) -> bool:
+    return item["type"] in OUTPUTS and isinstance(item.get("call_id"), str)
 
 
 def _dropped(turn: Sequence[StoredItem], sampled: Sequence[StoredItem]) -> set[str]:

@@ -158,6 +158,18 @@ def test_the_turn_of_a_call_that_waits_for_its_result_is_not_repeated() -> None:
     assert restore_turns(both, two, [*history, *two["d"]]) == (RESULT,)
 
 
+def test_earlier_turns_are_not_repeated_before_a_call_that_waits_for_its_result() -> None:
+    """As Open WebUI sends them: all calls and results of an answer, each time."""
+    first, second = (StoredItem({**CALL, "call_id": name}, SAMPLED_CALL) for name in ("c", "d"))
+    history = [REASONING, first, RESULT, second]
+    turns = {"c": history[:2], "d": [second]}
+    results = [StoredItem({**RESULT.item, "call_id": name, "id": name}) for name in ("c", "d")]
+    own = [StoredItem({**CALL, "id": "fc_again"}), results[0], second, results[1]]
+    assert restore_turns(own, turns, history) == (results[1],)
+    other = StoredItem({**results[0].item, "output": "2"})
+    assert restore_turns([own[0], other, *own[2:]], turns, history) == (other, results[1])
+
+
 def test_no_reasoning_follows_a_call_that_waits_for_its_result_without_it() -> None:
     """As in a conversation whose reasoning the client has deleted."""
     turns = {"c": (REASONING, StoredItem(CALL, SAMPLED_CALL))}
