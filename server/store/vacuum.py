@@ -42,6 +42,7 @@ async def shrink(database: Database) -> None:
         async with database.outside_of_transactions() as connection:
             # Only a checkpoint truncates the file. A passive one does not wait for others.
             await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+    if before - free >= STEP_PAGES:  # A new file has a few, of the tables that migrations rewrite.
         logger.info("freed %d pages of the store's file", before - free)
 
 

@@ -69,8 +69,9 @@ async def test_after_a_sweep_the_file_is_smaller(store: SqlStore, file: Path) ->
 
 
 async def test_the_file_shrinks_in_short_steps_between_which_others_write(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(vacuum, "STEP_PAGES", 50)
     await fill(store)
     free: list[int] = []
@@ -87,6 +88,7 @@ async def test_the_file_shrinks_in_short_steps_between_which_others_write(
     await vacuum.shrink(store.database)
     assert len(free) > 5
     assert all(0 < before - after <= 55 for before, after in pairwise(free[:-1]))
+    assert "pages of the store's file" in caplog.text
 
 
 async def test_a_file_that_cannot_shrink_is_left(
@@ -138,6 +140,7 @@ async def test_a_new_file_can_shrink_without_being_written_anew(
     caplog.set_level(logging.INFO)
     assert await asyncio.to_thread(mode, file) == 2
     await vacuum.allow(store.database)
+    await vacuum.shrink(store.database)
     assert caplog.text == ""
 
 
