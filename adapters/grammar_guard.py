@@ -23,7 +23,7 @@ _CHECK_EVERY = 32
 # A step of the engine that takes longer may be one whose mask is complex. With its own limits, vLLM
 # takes up to 0.2 s for a mask.
 _STEP_SECONDS = 0.05
-# All steps of a busy engine may take as long. A slow one takes so many times as long as the usual.
+# All steps of a busy engine may take as long. A slow one takes at least this multiple of the usual.
 _TIMES_USUAL = 2
 # A mask takes some microseconds as a rule, and up to 40 ms within the limits: too long for the
 # event loop. A thread would take longer than an ordinary mask.

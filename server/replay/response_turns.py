@@ -69,9 +69,9 @@ def restore_turns(
 
 
 def _open_calls(history: Sequence[StoredItem]) -> tuple[set[str], dict[str, Item]]:
-    """The ids of the calls that the history ends with, and the results that are there, by their id.
+    """The ids of the calls that the history ends with, and their results so far, by the call's id.
 
-    There are none if each call has its result.
+    Both are empty if each call has its result.
     """
     backwards = (stored.item for stored in reversed(history))
     last = [*takewhile(lambda item: _is_output(item) or _is_result(item), backwards)]
@@ -81,7 +81,7 @@ def _open_calls(history: Sequence[StoredItem]) -> tuple[set[str], dict[str, Item
 
 
 def _is_repeated(item: Item, results: Mapping[str, Item]) -> bool:
-    """Whether it is one of the results."""
+    """Whether the item is one of the results."""
     one = results.get(item["call_id"]) if _is_result(item) else None
     return one is not None and one.get("output") == item.get("output")
 

@@ -3,7 +3,7 @@ import json
 import math
 import random
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -183,6 +183,24 @@ async def test_what_is_too_complex_at_once_is_found_after_the_first_token(
         await anext(chunks)
 
 
+async def checked_masks(
+    guard: GrammarGuard,
+    engine: IgnoringEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: Sequence[float],
+) -> list[int]:
+    """After how many chunks a mask was checked, where each step takes the seconds of `steps`."""
+    clock, passed, found = 0.0, 0, list[int]()
+    watch = SimpleNamespace(perf_counter=lambda: clock, thread_time=lambda: 0.0)
+    monkeypatch.setattr(grammar_guard, "time", watch)
+    monkeypatch.setattr(TokenMask, "check", lambda *_: found.append(passed))
+    engine.tokens = (64,) * len(steps)
+    async for _ in guard.generate(ask("start: /a*/")):
+        clock += steps[passed]
+        passed += 1
+    return found
+
+
 @pytest.mark.parametrize(("slower", "checked"), [(1.9, [1, 2]), (2.1, [1, 2, 5])])
 async def test_steps_that_all_take_long_are_not_slow(
     guard: GrammarGuard,
@@ -192,29 +210,15 @@ async def test_steps_that_all_take_long_are_not_slow(
     checked: list[int],
 ) -> None:
     """The fifth one takes longer than the others."""
-    clock, passed, found = 0.0, 0, list[int]()
-    watch = SimpleNamespace(perf_counter=lambda: clock, thread_time=lambda: 0.0)
-    monkeypatch.setattr(grammar_guard, "time", watch)
-    monkeypatch.setattr(TokenMask, "check", lambda *_: found.append(passed))
-    engine.tokens = (64,) * 8
-    async for _ in guard.generate(ask("start: /a*/")):
-        passed += 1
-        clock += 0.3 if passed != 5 else 0.3 * slower
-    assert found == checked
+    steps = [0.3] * 4 + [0.3 * slower] + [0.3] * 3
+    assert await checked_masks(guard, engine, monkeypatch, steps) == checked
 
 
 async def test_steps_are_usual_also_where_some_chunks_arrive_together(
     guard: GrammarGuard, engine: IgnoringEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, passed, found = 0.0, 0, list[int]()
-    watch = SimpleNamespace(perf_counter=lambda: clock, thread_time=lambda: 0.0)
-    monkeypatch.setattr(grammar_guard, "time", watch)
-    monkeypatch.setattr(TokenMask, "check", lambda *_: found.append(passed))
-    engine.tokens = (64,) * 100
-    async for _ in guard.generate(ask("start: /a*/")):
-        passed += 1
-        clock += 0.3 if passed % 3 else 0.001
-    assert found == [1, 2, 34, 66, 98]
+    steps = [0.3, 0.3, 0.001] * 33 + [0.3]
+    assert await checked_masks(guard, engine, monkeypatch, steps) == [1, 2, 34, 66, 98]
 
 
 async def test_an_answer_that_has_ended_is_not_failed_for_what_could_not_follow(

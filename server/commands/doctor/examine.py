@@ -56,7 +56,7 @@ def examine(settings: Settings, find: Callable[[], Torch] = find_devices) -> Ite
     yield _variables_check()
     yield _backend_check(settings)
     torch = find()
-    if torch.cuda is None and not serving.needs_gpu:
+    if torch.cuda is None and not serving.needs_gpu:  # torch's build for CPUs
         serving = replace(serving, wants_gpu=False)
     yield from _gpu_checks(settings, serving, torch)
     yield check_compiler(serving)
