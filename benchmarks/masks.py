@@ -94,9 +94,10 @@ async def request(body: dict[str, Any], sampling: SamplingParams, seed: int) -> 
     )
     compiled = await chat.compile(validate(fields, CreateChatCompletion), context)
     (plan,) = compiled.plans
-    assert plan.grammar is not None
+    grammar = plan.constraint.grammar
+    assert grammar is not None
     return GenerationRequest(
-        "b", prompt(plan), LONGEST, STOP_TOKENS, sampling, seed=seed, grammar=plan.grammar
+        "b", prompt(plan), LONGEST, STOP_TOKENS, sampling, seed=seed, grammar=grammar
     )
 
 

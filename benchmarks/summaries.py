@@ -29,7 +29,7 @@ from server.errors import APIError
 from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
 from server.generation.gateway import Gateway
-from server.generation.plan import TurnPlan
+from server.generation.plan import Constraint, TurnPlan
 from server.generation.runs import WireEvent
 from server.generation.summary_model import EngineModel
 from server.generation.turn_events import TextDelta, TurnEvent
@@ -48,8 +48,7 @@ PLAN = TurnPlan(
         )
     ),
     max_tokens=2000,
-    grammar=TEXT,
-    prefill=HEADER,
+    constraint=Constraint(TEXT, prefill=HEADER),
 )
 
 

@@ -28,7 +28,7 @@ from server.generation.answer_spec import AnswerSpec
 from server.generation.call_results import render_result
 from server.generation.hosted_calls import HostedCalls
 from server.generation.metering import Meter
-from server.generation.plan import TurnPlan
+from server.generation.plan import Constraint, TurnPlan
 from server.generation.runs import Emit, WireEvent
 from server.generation.summary_events import SummaryEvents
 from server.generation.turn import Turn
@@ -266,26 +266,26 @@ class Loop:
             self._summaries.protect(result.text)
         tool = self._plan.tool(call.recipient)
         await _emit(emit, self._push(CallEnded(call, tool, result, message, ran)))
-        plan = await self._next_plan()
+        plan = replace(self._plan, constraint=await self._next_constraint())
         turn = self._turn.following(plan, (*ids, *added), self._tokens_left())
         if turn is None:
             await self._finish(self._whole_so_far("length"), emit)
         return turn
 
-    async def _next_plan(self) -> TurnPlan:
-        """The plan of the next turn, with the grammar of what it may sample."""
-        plan = self._plan
+    async def _next_constraint(self) -> Constraint:
+        """What the next turn may sample."""
+        now = self._plan.constraint
         if self._forced:
-            grammar = None if plan.grammar is None else plan.answer_grammar
-            return replace(plan, grammar=grammar, reasoned_grammar=None, prefill=final_headers()[0])
-        if plan.spec is None or plan.grammar is None:
-            return plan
+            grammar = None if now.grammar is None else now.answer_grammar
+            return replace(now, grammar=grammar, reasoned_grammar=None, prefill=final_headers()[0])
+        if now.spec is None or now.grammar is None:
+            return now
         reasoned = self._earlier[-1].usage.reasoning if self._earlier else 0
-        spec = after_hosted_call(plan.spec, reasoned)
-        if spec == plan.spec:
-            return plan
-        size = threads.counted(len(plan.grammar), threads.MOST_SMALL)
-        return await threads.run(partial(_with_spec, plan, spec), size)
+        spec = after_hosted_call(now.spec, reasoned)
+        if spec == now.spec:
+            return now
+        size = threads.counted(len(now.grammar), threads.MOST_SMALL)
+        return await threads.run(partial(_with_spec, now, spec), size)
 
     @property
     def _plan(self) -> TurnPlan:
@@ -352,10 +352,10 @@ async def _emit(emit: Emit, events: Sequence[WireEvent]) -> None:
         await emit(events)
 
 
-def _with_spec(plan: TurnPlan, spec: GrammarSpec) -> TurnPlan:
-    """The plan of a later turn whose grammars are written from `spec`."""
+def _with_spec(constraint: Constraint, spec: GrammarSpec) -> Constraint:
+    """The constraint of a later turn, whose grammars are written from `spec`."""
     return replace(
-        plan,
+        constraint,
         spec=spec,
         grammar=turn_grammar(spec),
         reasoned_grammar=reasoned_grammar(spec),

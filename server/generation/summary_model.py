@@ -22,7 +22,7 @@ from harmony.messages import (
 )
 from server.errors import APIError
 from server.generation.admission import Admission, NoSpareSlot
-from server.generation.plan import TurnPlan
+from server.generation.plan import Constraint, TurnPlan
 from server.generation.turn import prepare
 from server.generation.turn_events import MessageClosed, TurnEvent, TurnFinished
 from server.summaries.base import NoCapacity, SummaryFailed, SummaryUsage
@@ -93,9 +93,7 @@ def _plan(prompt: SummaryPrompt, *, masks: bool) -> TurnPlan:
         sampling=SamplingParams(temperature=0),
         max_tokens=prompt.max_tokens,
         effort=None,
-        grammar=grammar,
-        answer_grammar=grammar,
-        prefill=_HEADER,
+        constraint=Constraint(grammar, grammar, prefill=_HEADER),
         # No prompt of a client finds reasoning that is cached here.
         cache_salt="summaries",
         priority=PRIORITY,

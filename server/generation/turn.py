@@ -74,8 +74,7 @@ class Turn:
         self._backend = backend
         self._guard = guard
         self._first = request
-        self._prefill = plan.prefill if isinstance(plan, TurnPlan) else ()
-        opened = self._prefill[-1:] == (MESSAGE,)
+        opened = plan.constraint.prefill[-1:] == (MESSAGE,)
         prompt_tokens = len(request.prompt_token_ids)
         self._reader = TurnReader(parser, prompt_tokens, plan.stop, opened=opened)
         self._tokens: list[int] = []
@@ -120,7 +119,7 @@ class Turn:
         """
         prompt = self._first.prompt_token_ids
         if not self._tokens:
-            return prompt[: len(prompt) - len(ASSISTANT) - len(self._prefill)]
+            return prompt[: len(prompt) - len(ASSISTANT) - len(self.plan.constraint.prefill)]
         assert self.last is not None
         tokens = self._tokens[: self.last.stop]
         if tokens[-1] in _ENDS:
@@ -137,14 +136,15 @@ class Turn:
         plan: that of the next turn. ids: the history that it continues, which ends with a message.
         most: the tokens that may still be sampled, None for no limit.
         """
-        prompt = (*ids, *ASSISTANT, *plan.prefill)
+        prompt = (*ids, *ASSISTANT, *plan.constraint.prefill)
         room = self.room(len(prompt))
         max_tokens = room if most is None else min(most, room)
         if max_tokens < 1:
             return None
         sampling, phases = _scoped(plan, self._backend.info)
         first = replace(self._first, prompt_token_ids=()).after(prompt, max_tokens=max_tokens)
-        request = replace(first, grammar=plan.grammar, sampling=sampling, phases=phases)
+        grammar = plan.constraint.grammar
+        request = replace(first, grammar=grammar, sampling=sampling, phases=phases)
         guard = None if self._guard is None else self._guard.anew()
         return Turn(plan, _parser(plan), self._backend, request, guard)
 
@@ -178,8 +178,7 @@ class Turn:
 
         Otherwise change nothing.
         """
-        first, plan = self._first, self.plan
-        grammar = plan.reasoned_grammar if isinstance(plan, TurnPlan) else None
+        first, grammar = self._first, self.plan.constraint.reasoned_grammar
         tokens = (*self._tokens, *NEXT_MESSAGE)
         room = self.room(len(first.prompt_token_ids) + len(tokens))
         max_tokens = min(first.max_tokens - len(self._tokens) + self._inserted, room)
@@ -207,7 +206,7 @@ class Turn:
         return from_backend(
             error,
             prompt_param=plan.prompt_param,
-            own_grammar=plan.own_grammar,
+            own_grammar=plan.constraint.own_grammar,
             has_sampled=bool(self._tokens),
         )
 
@@ -275,7 +274,7 @@ async def prepare_raw(plan: RawPlan, backend: Backend, request_id: str) -> Turn:
 
 def prompt(plan: TurnPlan) -> tuple[int, ...]:
     """The plan's prompt as token ids, whatever its length."""
-    return (*render(plan.conversation), *plan.prefill)
+    return (*render(plan.conversation), *plan.constraint.prefill)
 
 
 def prompt_length(plan: TurnPlan, context_length: int) -> int:
@@ -285,17 +284,18 @@ def prompt_length(plan: TurnPlan, context_length: int) -> int:
     """
     if plan.truncate and (fitting := len(_fitting_prompt(plan, context_length))) <= context_length:
         return fitting
-    return length(plan.conversation) + len(plan.prefill)
+    return length(plan.conversation) + len(plan.constraint.prefill)
 
 
 def _parser(plan: TurnPlan) -> Parser:
     recipients = [tool.recipient for tool in plan.tools]
-    return Parser(recipients, prefix=(*ASSISTANT, *plan.prefill))
+    return Parser(recipients, prefix=(*ASSISTANT, *plan.constraint.prefill))
 
 
 def _ends_with_calls(plan: TurnPlan) -> bool:
     """Whether the first call ends the sampling; a hosted one has to, as its result comes next."""
-    return not plan.parallel_calls or any(tool.kind == "hosted" for tool in plan.tools)
+    is_hosted = any(tool.kind == "hosted" for tool in plan.tools)
+    return is_hosted or not plan.constraint.parallel_calls
 
 
 def _rendered(plan: TurnPlan) -> list[Any]:
@@ -318,11 +318,12 @@ def _fitting_prompt(plan: TurnPlan, context_length: int) -> tuple[int, ...]:
 
     Rendering ends soon after the context is exceeded.
     """
+    prefill = plan.constraint.prefill
     if not plan.truncate:
-        return (*render(plan.conversation, context_length), *plan.prefill)
+        return (*render(plan.conversation, context_length), *prefill)
     max_tokens = context_length if plan.max_tokens is None else plan.max_tokens
-    limit = context_length - min(max_tokens, context_length // LEAST_ROOM) - len(plan.prefill)
-    return (*render_within(plan.conversation, limit, context_length), *plan.prefill)
+    limit = context_length - min(max_tokens, context_length // LEAST_ROOM) - len(prefill)
+    return (*render_within(plan.conversation, limit, context_length), *prefill)
 
 
 def _fit(
@@ -348,7 +349,7 @@ def _fit(
         phases=phases,
         seed=plan.seed,
         logprobs=plan.top_logprobs,
-        grammar=plan.grammar,
+        grammar=plan.constraint.grammar,
         affinity=plan.affinity,
         cache_salt=plan.cache_salt,
         priority=plan.priority,
@@ -357,7 +358,8 @@ def _fit(
 
 def _scoped(plan: TurnPlan, info: BackendInfo) -> tuple[SamplingParams, tuple[SamplingPhase, ...]]:
     """The parameters for every token, and the phases in which the plan's own parameters apply."""
-    leaky = plan.answer_grammar is not None and "structure" not in info.features
+    answer_grammar = plan.constraint.answer_grammar
+    leaky = answer_grammar is not None and "structure" not in info.features
     split = leaky and "phases" in info.features
     scoped = plan.sampling
     unscoped = replace(
@@ -367,7 +369,7 @@ def _scoped(plan: TurnPlan, info: BackendInfo) -> tuple[SamplingParams, tuple[Sa
         repetition_penalty=1.0,
         logit_bias={},
     )
-    prefill, headers = plan.prefill, final_headers()
+    prefill, headers = plan.constraint.prefill, final_headers()
     if (scoped == unscoped and not split) or any(
         prefill[-len(header) :] == header for header in headers
     ):
@@ -379,7 +381,7 @@ def _scoped(plan: TurnPlan, info: BackendInfo) -> tuple[SamplingParams, tuple[Sa
         for prefilled in range(len(header))
         if prefill[len(prefill) - prefilled :] == header[:prefilled]
     )
-    return unscoped, (SamplingPhase(begin, _AFTER_FINAL, scoped, plan.answer_grammar),)
+    return unscoped, (SamplingPhase(begin, _AFTER_FINAL, scoped, answer_grammar),)
 
 
 def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) -> None:
@@ -398,7 +400,7 @@ def _refuse_unsupported(plan: SamplingPlan, info: BackendInfo, *, scoped: bool) 
         ("min_p", sampling.min_p > 0, {"min_p"}),
         ("seed", plan.seed is not None, {"seed"}),
         (plan.logprobs_param, plan.top_logprobs is not None, {"logprobs"}),
-        ("grammar", plan.grammar is not None, {"grammar"}),
+        ("grammar", plan.constraint.grammar is not None, {"grammar"}),
     )
     for option, used, features in options:
         if used and not features <= info.features:

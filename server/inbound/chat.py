@@ -165,7 +165,7 @@ def _compile(
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
     )
-    plan = constrain(constraint_request, context.masking).applied(plan)
+    plan = replace(plan, constraint=constrain(constraint_request, context.masking))
     plans = _seeded_plans(request, plan)
     return CompiledChat(plans, tools, reasoning.hidden, legacy, answer_format is not None)
 

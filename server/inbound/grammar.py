@@ -26,11 +26,10 @@ from harmony.grammar import (
     answer_grammar,
     final_headers,
     reasoned_grammar,
-    turn_grammar,
 )
 from harmony.messages import Effort
 from server.errors import InvalidRequest
-from server.generation.plan import TurnPlan
+from server.generation.plan import NO_CONSTRAINT, Constraint
 from server.inbound.constraints import (
     BodyConstraint,
     answer_constraint,
@@ -111,40 +110,6 @@ class ConstraintRequest:
         return choice.mode != "none" and (choice.allowed is None or recipient in choice.allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class Constraint:
-    """The grammars of a sampling.
-
-    grammar: Lark text for the tokens after `prefill`, None where all tokens are allowed.
-    answer_grammar: the grammar after the header of the final message. reasoned_grammar: as in
-    `TurnPlan`. prefill: tokens of a header that the model's answer begins with. parallel_calls: a
-    call does not end the turn. own_grammar: a schema, regex or Lark grammar of the request is a
-    part of it; those of hosted tools are not the request's.
-    spec: what `grammar` was written from, None without a grammar.
-    """
-
-    grammar: str | None = None
-    answer_grammar: str | None = None
-    reasoned_grammar: str | None = None
-    prefill: tuple[int, ...] = ()
-    parallel_calls: bool = False
-    own_grammar: bool = False
-    spec: GrammarSpec | None = None
-
-    def applied(self, plan: TurnPlan) -> TurnPlan:
-        """The plan with these grammars in place of its own."""
-        return replace(
-            plan,
-            grammar=self.grammar,
-            answer_grammar=self.answer_grammar,
-            reasoned_grammar=self.reasoned_grammar,
-            prefill=self.prefill,
-            parallel_calls=self.parallel_calls,
-            own_grammar=self.own_grammar,
-            spec=self.spec,
-        )
-
-
 def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
     """Compile the constraints of a request. It may take seconds: call it off the event loop.
 
@@ -161,7 +126,7 @@ def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
         return Constraint(prefill=_prefill(request))
     may_call = bool(request.callable or request.hosted)
     if masking.when == "needed" and not (param or may_call or request.effort is None):
-        return Constraint()
+        return NO_CONSTRAINT
     # A call of a hosted tool ends the sampling: its result comes before anything else.
     parallel_calls = masking.parallel_calls and request.parallel_calls and not request.hosted
     return _constrain_cached(request, parallel_calls)
@@ -173,14 +138,8 @@ def answer_only(masking: Masking) -> Constraint:
     Where there are no masks, nothing is enforced.
     """
     if masking.is_off:
-        return Constraint()
-    spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
-    return Constraint(
-        grammar=turn_grammar(spec),
-        answer_grammar=answer_grammar(spec),
-        reasoned_grammar=reasoned_grammar(spec),
-        spec=spec,
-    )
+        return NO_CONSTRAINT
+    return Constraint.of(GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False))
 
 
 def _prefill(request: ConstraintRequest) -> tuple[int, ...]:

@@ -2,19 +2,18 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from server.context import Context
 from server.errors import InvalidRequest
 from server.generation.answer_spec import AnswerSpec, LastEvents
-from server.generation.plan import TurnPlan
+from server.generation.plan import Constraint, TurnPlan
 from server.generation.recording import Recorder
 from server.generation.runs import Encode, Run, WireEvent
 from server.http.answers.backlog import Feed
 from server.ids import new_id
-from server.inbound.grammar import Constraint
 from server.inbound.responses import CompiledResponse, compile
 from server.outbound.citations import log_dropped, rewriters
 from server.outbound.raw_reasoning import refuse_if_reasoning_hidden
@@ -91,7 +90,9 @@ async def create(
         request,
         context.compiling(owner, response_id, previous=previous, may_be_empty=not generate),
     )
-    plan = compiled.plan if constraint is None else constraint.applied(compiled.plan)
+    plan = compiled.plan
+    if constraint is not None:
+        plan = replace(plan, constraint=constraint)
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )

@@ -55,7 +55,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
     compiled = await compile(request, replace(compiling, is_new=False))
     await compiled.close(stored.id)
     plan = compiled.plan
-    opened = len(ASSISTANT) + len(plan.prefill)
+    opened = len(ASSISTANT) + len(plan.constraint.prefill)
     approved = list(takewhile(lambda item: item.message is None, stored.output))
     ids = _with_results(await _prompt(context, plan), approved, opened)
     made = stored.output[len(approved) :]
@@ -69,7 +69,7 @@ async def rendered_record(context: Context, stored: StoredResponse) -> dict[str,
         )
     if samplings:
         cached = usage.get("input_tokens_details", {}).get("cached_tokens")
-        samplings[0] |= {"cached_tokens": cached, "grammar": plan.grammar}
+        samplings[0] |= {"cached_tokens": cached, "grammar": plan.constraint.grammar}
     return {
         "recorded": False,
         "prompt_token_ids": ids,

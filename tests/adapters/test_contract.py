@@ -25,7 +25,7 @@ from adapters.base import (
 )
 from adapters.errors import BackendFailed, ContextTooLong, DeadEnd, InvalidGrammar
 from adapters.registry import create
-from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
+from harmony.grammar import CallableTool, GrammarSpec, RegexText
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
 from harmony.vocab import CHANNEL, MESSAGE, RETURN, STOP_TOKENS
@@ -33,7 +33,7 @@ from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
-from server.generation.plan import DeclaredTool
+from server.generation.plan import Constraint, DeclaredTool
 from server.generation.turn_events import CallEnded, MessageClosed
 from server.tools.base import Citation, ToolContext
 from server.tools.browser.tool import BrowserOptions, BrowserTool
@@ -329,9 +329,7 @@ async def test_a_grammar_forces_a_hosted_call_whose_result_the_next_turn_reads(
     asked = plan(
         Message(Author(Role.USER), "How much? " * 100),
         max_tokens=100,
-        spec=spec,
-        grammar=turn_grammar(spec),
-        answer_grammar=answer_grammar(spec),
+        constraint=Constraint.of(spec),
     )
     recorder, session = Recorder(), Session()
     # A second call is refused, and the turn after it has the answer.
@@ -383,9 +381,7 @@ async def test_grammars_force_the_browser_to_search_open_and_find(
             Message(Author(Role.USER), "Where?"),
             tools=declared,
             max_tokens=100,
-            spec=spec,
-            grammar=turn_grammar(spec),
-            answer_grammar=answer_grammar(spec),
+            constraint=Constraint.of(spec),
         )
         recorder = Recorder()
         gateway = Gateway(sampler, Admission(1, 1), tool_limits=ToolLimits(rounds=1))

@@ -30,7 +30,7 @@ from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
-from server.generation.plan import DeclaredTool, TurnPlan
+from server.generation.plan import Constraint, DeclaredTool, TurnPlan
 from server.generation.runs import Run
 from server.generation.turn_events import (
     CallEnded,
@@ -209,7 +209,7 @@ async def test_a_call_ends_the_sampling_although_calls_are_parallel(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(*script(call("1"), final()))
-    asked = plan(QUESTION, parallel_calls=True)
+    asked = plan(QUESTION, constraint=Constraint(parallel_calls=True))
     assert (await play(gateway(engine), Session(), asked=asked)).text == "Done."
 
 
@@ -553,7 +553,8 @@ async def test_a_header_that_the_answer_begins_with_follows_an_approved_call(
     engine = await start_engine("Done.<|return|>")
     session = ApprovingSession()
     grammar = None if spec is None else answer_grammar(spec)
-    asked = plan(QUESTION, prefill=final_headers()[0], grammar=grammar, spec=spec)
+    constraint = Constraint(grammar, prefill=final_headers()[0], spec=spec)
+    asked = plan(QUESTION, constraint=constraint)
     recorder = await play(gateway(engine), session, asked=asked, answered=[approved(session)])
     (request,) = engine.requests
     assert decode(request.prompt_token_ids).endswith(
@@ -766,13 +767,7 @@ SPEC = GrammarSpec(
 
 
 def constrained(spec: GrammarSpec) -> TurnPlan:
-    return plan(
-        QUESTION,
-        spec=spec,
-        grammar=turn_grammar(spec),
-        answer_grammar=answer_grammar(spec),
-        reasoned_grammar=turn_grammar(spec),
-    )
+    return plan(QUESTION, constraint=Constraint.of(spec))
 
 
 async def test_a_required_call_and_the_reasoning_budget_are_used_up(
@@ -801,7 +796,7 @@ async def test_at_a_limit_the_grammar_is_that_of_the_answer(start_engine: StartE
     engine = await start_engine(*lines, *script(call("1"), call("2")))
     asked = constrained(GrammarSpec(SPEC.tools))
     await play(gateway(engine, ToolLimits(rounds=1)), Session(), asked=asked)
-    assert engine.requests[-1].grammar == asked.answer_grammar
+    assert engine.requests[-1].grammar == asked.constraint.answer_grammar
 
 
 async def test_parameters_of_the_answer_apply_in_a_later_turn(start_engine: StartEngine) -> None:

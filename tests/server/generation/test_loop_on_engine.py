@@ -7,7 +7,7 @@ from pathlib import Path
 from adapters.base import BackendConfig, GenerationChunk, GenerationRequest
 from adapters.local.backend import LocalBackend
 from benchmarks.constrained import write_model
-from harmony.grammar import CallableTool, GrammarSpec, RegexText, answer_grammar, turn_grammar
+from harmony.grammar import CallableTool, GrammarSpec, RegexText, turn_grammar
 from harmony.mask_tokenizer import mask_tokenizer
 from harmony.messages import Author, Message, Role
 from harmony.tokenizer import decode, encode_with_control
@@ -15,6 +15,7 @@ from server.generation.admission import Admission
 from server.generation.answer_spec import AnswerSpec
 from server.generation.gateway import Gateway
 from server.generation.hosted_calls import ToolLimits
+from server.generation.plan import Constraint
 from tests.server.generation.recorder import Recorder
 from tests.server.tools.hosted import Session, plan
 
@@ -49,9 +50,7 @@ async def test_ten_calls_find_their_prompts_in_the_cache(tmp_path: Path) -> None
     asked = plan(
         Message(Author(Role.USER), "How much? " * 500),
         max_tokens=400,
-        spec=SPEC,
-        grammar=turn_grammar(SPEC),
-        answer_grammar=answer_grammar(SPEC),
+        constraint=Constraint.of(SPEC),
     )
     recorder, session = Recorder(), Session()
     await engine.start()

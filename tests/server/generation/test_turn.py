@@ -30,7 +30,7 @@ from server.errors import (
     RateLimited,
     ServerFailed,
 )
-from server.generation.plan import DeclaredTool, RawPlan, TurnPlan
+from server.generation.plan import Constraint, DeclaredTool, RawPlan, TurnPlan
 from server.generation.repetition import EVERY, WINDOW
 from server.generation.turn import LEAST_ROOM, prepare, prepare_raw
 from server.generation.turn_events import MessageClosed, TextDelta, TurnEvent, TurnFinished, Usage
@@ -120,7 +120,7 @@ async def test_the_engine_gets_the_rendered_prompt_and_the_plan(start_engine: St
         max_tokens=7,
         seed=3,
         top_logprobs=2,
-        grammar="start: /x/",
+        constraint=Constraint("start: /x/"),
         affinity="a",
         cache_salt="s",
         priority=-4,
@@ -141,9 +141,9 @@ async def test_a_prefill_follows_the_prompt_and_opens_the_message(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine("Hi<|return|>")
-    plan = replace(PLAN, prefill=ids("<|channel|>final<|message|>"))
+    plan = replace(PLAN, constraint=Constraint(prefill=ids("<|channel|>final<|message|>")))
     events = await sample(engine, plan)
-    assert engine.requests[0].prompt_token_ids == (*PROMPT, *plan.prefill)
+    assert engine.requests[0].prompt_token_ids == (*PROMPT, *plan.constraint.prefill)
     assert text(events) == "Hi"
     (closed,) = [event for event in events if isinstance(event, MessageClosed)]
     assert decode(closed.message.tokens or ()) == (
@@ -156,7 +156,7 @@ async def test_a_message_that_the_prompt_opened_is_left_out_without_text(
     start_engine: StartEngine, opened: str
 ) -> None:
     engine = await start_engine(f"<|end|><|start|>assistant{ANSWER}")
-    events = await sample(engine, replace(PLAN, prefill=ids(opened)))
+    events = await sample(engine, replace(PLAN, constraint=Constraint(prefill=ids(opened))))
     (closed,) = [event for event in events if isinstance(event, MessageClosed)]
     assert closed.message.content == "One two three"
 
@@ -189,7 +189,7 @@ async def test_a_truncated_prompt_leaves_room_for_the_answer_after_a_prefill(
 ) -> None:
     engine = await start_engine(ANSWER)
     conversation = Conversation(CONVERSATION.messages * 20)
-    plan = TurnPlan(conversation, prefill=ids(FINAL[1]), truncate=True)
+    plan = TurnPlan(conversation, constraint=Constraint(prefill=ids(FINAL[1])), truncate=True)
     whole = len(render(conversation))
     for context_length in range(whole // 2, whole):
         engine.changes["context_length"] = context_length
@@ -216,7 +216,7 @@ async def test_a_prompt_is_truncated_only_where_the_answer_needs_the_room(
         (replace(PLAN, seed=1), "seed", "seed"),
         (replace(PLAN, top_logprobs=0), "logprobs", "top_logprobs"),
         (replace(PLAN, top_logprobs=0, logprobs_param="include"), "logprobs", "include"),
-        (replace(PLAN, grammar="start: /x/"), "grammar", "grammar"),
+        (replace(PLAN, constraint=Constraint("start: /x/")), "grammar", "grammar"),
         (replace(PLAN, sampling=SamplingParams(top_k=1)), "top_k", "top_k"),
         (replace(PLAN, sampling=SamplingParams(min_p=0.1)), "min_p", "min_p"),
         (replace(PLAN, sampling=SamplingParams(logit_bias={1: 1})), "logit_bias", "logit_bias"),
@@ -286,14 +286,14 @@ async def test_penalties_and_bias_wait_for_the_final_channel(start_engine: Start
 async def test_they_hold_at_once_where_the_prompt_opens_the_answer(
     start_engine: StartEngine, header: str
 ) -> None:
-    plan = replace(PLAN, sampling=SCOPED, prefill=ids(header))
+    plan = replace(PLAN, sampling=SCOPED, constraint=Constraint(prefill=ids(header)))
     request = (await prepare(plan, await start_engine(ANSWER), "r")).request
     assert (request.sampling, request.phases) == (SCOPED, ())
 
 
 async def test_they_wait_where_the_prompt_opens_a_call(start_engine: StartEngine) -> None:
     header = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
-    plan = replace(PLAN, sampling=SCOPED, prefill=ids(header))
+    plan = replace(PLAN, sampling=SCOPED, constraint=Constraint(prefill=ids(header)))
     request = (await prepare(plan, await start_engine(ANSWER), "r")).request
     assert request.sampling == SamplingParams(temperature=0.5)
     assert {ids(header) for header in FINAL} <= set(request.phases[0].begin)
@@ -302,7 +302,7 @@ async def test_they_wait_where_the_prompt_opens_a_call(start_engine: StartEngine
 async def test_where_text_may_hold_structural_tokens_the_answer_has_a_grammar_of_its_own(
     start_engine: StartEngine,
 ) -> None:
-    plan = replace(PLAN, grammar="start: /x/ /y/", answer_grammar="start: /y/")
+    plan = replace(PLAN, constraint=Constraint("start: /x/ /y/", "start: /y/"))
     engine = await start_engine(ANSWER)
     assert (await prepare(plan, engine, "r")).request.phases == ()
     engine.changes["features"] = engine.info.features - {"structure"}
@@ -316,7 +316,7 @@ async def test_where_text_may_hold_structural_tokens_the_answer_has_a_grammar_of
 async def test_they_begin_where_a_header_ends_that_the_prompt_began(
     start_engine: StartEngine,
 ) -> None:
-    plan = replace(PLAN, sampling=SCOPED, prefill=ids("<|channel|>"))
+    plan = replace(PLAN, sampling=SCOPED, constraint=Constraint(prefill=ids("<|channel|>")))
     request = (await prepare(plan, await start_engine(ANSWER), "r")).request
     assert ids("final<|message|>") in request.phases[0].begin
     assert () not in request.phases[0].begin
@@ -467,7 +467,7 @@ async def test_the_next_sampling_has_a_grammar_without_reasoning(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(*loops())
-    await guarded(engine, replace(PLAN, grammar="whole", reasoned_grammar="rest"))
+    await guarded(engine, replace(PLAN, constraint=Constraint("whole", None, "rest")))
     assert [request.grammar for request in engine.requests] == ["whole", "rest"]
 
 
@@ -475,7 +475,7 @@ async def test_reasoning_stays_open_where_no_grammar_goes_on_from_it(
     start_engine: StartEngine,
 ) -> None:
     engine = await start_engine(*loops())
-    (reasoning,) = closed(await guarded(engine, replace(PLAN, grammar="whole")))
+    (reasoning,) = closed(await guarded(engine, replace(PLAN, constraint=Constraint("whole"))))
     assert not reasoning.complete
     assert len(engine.requests) == 1
 

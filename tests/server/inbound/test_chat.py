@@ -99,7 +99,7 @@ def test_a_tool_choice_overrides_that_of_the_deprecated_field() -> None:
     free = compiled(tools=[TOOL], tool_choice="auto").plans[0]
     both = compiled(tools=[TOOL], tool_choice="auto", function_call={"name": "f"}).plans[0]
     legacy = compiled(tools=[TOOL], function_call={"name": "f"}).plans[0]
-    assert both.grammar == free.grammar != legacy.grammar
+    assert both.constraint == free.constraint != legacy.constraint
 
 
 def test_unsupported_input_is_replaced_by_a_note() -> None:

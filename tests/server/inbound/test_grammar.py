@@ -23,13 +23,12 @@ from harmony.grammar import (
     final_headers,
     turn_grammar,
 )
-from harmony.messages import Conversation, Effort
+from harmony.messages import Effort
 from server.errors import InvalidRequest
-from server.generation.plan import TurnPlan
+from server.generation.plan import Constraint
 from server.inbound import constraints, grammar
 from server.inbound.formats import read_format
 from server.inbound.grammar import (
-    Constraint,
     ConstraintRequest,
     Masking,
     answer_only,
@@ -108,19 +107,6 @@ def test_answer_only_allows_reasoning_and_text() -> None:
 @pytest.mark.parametrize("masking", [NEVER, CANNOT])
 def test_answer_only_enforces_nothing_without_masks(masking: Masking) -> None:
     assert answer_only(masking) == Constraint()
-
-
-def test_a_constraint_replaces_that_of_a_plan() -> None:
-    plan = TurnPlan(Conversation(()), grammar="a", parallel_calls=True)
-    fields: dict[str, Any] = {
-        "grammar": "b",
-        "answer_grammar": "c",
-        "reasoned_grammar": "d",
-        "prefill": (1,),
-        "own_grammar": True,
-        "spec": GrammarSpec(),
-    }
-    assert Constraint(**fields).applied(plan) == TurnPlan(Conversation(()), **fields)
 
 
 def test_calls_are_constrained_to_declared_tools() -> None:

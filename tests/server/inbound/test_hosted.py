@@ -403,7 +403,7 @@ async def test_a_kind_that_the_server_does_not_have_is_left_out() -> None:
 
 
 async def spec_of(*tools: SampleTool, **fields: Any) -> GrammarSpec:
-    spec = (await compiled(*tools, **fields)).plan.spec
+    spec = (await compiled(*tools, **fields)).plan.constraint.spec
     assert spec is not None
     return spec
 
@@ -549,15 +549,15 @@ async def test_a_client_function_is_not_named_by_a_hosted_choice() -> None:
 
 async def test_the_schemas_of_hosted_tools_are_not_the_requests_own() -> None:
     hosted = await compiled(Servers(), tools=[MCP])
-    assert hosted.plan.grammar is not None
-    assert not hosted.plan.own_grammar
+    assert hosted.plan.constraint.grammar is not None
+    assert not hosted.plan.constraint.own_grammar
     strict = F | {"strict": True, "parameters": QUERY}
-    assert (await compiled(Servers(), tools=[MCP, strict])).plan.own_grammar
+    assert (await compiled(Servers(), tools=[MCP, strict])).plan.constraint.own_grammar
 
 
 async def test_without_masks_hosted_tools_work_without_a_grammar() -> None:
     request = await compiled(Calculator(), masking=NEVER, tools=[CODE])
-    assert (request.plan.grammar, request.plan.spec) == (None, None)
+    assert (request.plan.constraint.grammar, request.plan.constraint.spec) == (None, None)
     assert request.plan.tool("python").kind == "hosted"
 
 
@@ -571,22 +571,23 @@ async def test_a_call_of_a_hosted_tool_ends_the_sampling() -> None:
     masking = Masking("needed", parallel_calls=True)
     alone = await compiled(masking=masking, tools=[F])
     beside = await compiled(Calculator(), masking=masking, tools=[F, CODE])
-    assert (alone.plan.parallel_calls, beside.plan.parallel_calls) == (True, False)
-    assert beside.plan.spec == GrammarSpec((F_CALL, PYTHON_CALL))
+    assert alone.plan.constraint.parallel_calls
+    assert not beside.plan.constraint.parallel_calls
+    assert beside.plan.constraint.spec == GrammarSpec((F_CALL, PYTHON_CALL))
 
 
 async def test_without_reasoning_a_hosted_tool_can_be_called() -> None:
     request = await compiled(Calculator(), tools=[CODE], reasoning={"effort": "none"})
-    assert request.plan.spec == GrammarSpec((PYTHON_CALL,), reasoning=False)
-    assert request.plan.prefill == ()
+    assert request.plan.constraint.spec == GrammarSpec((PYTHON_CALL,), reasoning=False)
+    assert request.plan.constraint.prefill == ()
 
 
 async def test_the_grammar_after_reasoning_is_that_of_the_spec() -> None:
     request = await compiled(Calculator(), tools=[CODE], reasoning={"max_tokens": 9})
-    spec = request.plan.spec
+    spec = request.plan.constraint.spec
     assert spec == GrammarSpec((PYTHON_CALL,), reasoning_budget=9)
     assert spec is not None
-    assert request.plan.reasoned_grammar == turn_grammar(replace(spec, reasoning=False))
+    assert request.plan.constraint.reasoned_grammar == turn_grammar(replace(spec, reasoning=False))
 
 
 async def test_bodies_of_different_kinds_have_different_grammars() -> None:
@@ -598,7 +599,7 @@ async def test_bodies_of_different_kinds_have_different_grammars() -> None:
 
     code = await compiled(Calculator(), tools=[CODE])
     json = await compiled(Json(), tools=[CODE])
-    assert code.plan.grammar != json.plan.grammar
+    assert code.plan.constraint.grammar != json.plan.constraint.grammar
 
 
 async def test_sessions_of_equal_requests_share_a_compiled_grammar() -> None:
@@ -606,7 +607,7 @@ async def test_sessions_of_equal_requests_share_a_compiled_grammar() -> None:
     first = await compiled(tool, tools=[CODE])
     second = await compiled(tool, tools=[CODE])
     assert first.plan.tools != second.plan.tools
-    assert first.plan.spec is second.plan.spec
+    assert first.plan.constraint.spec is second.plan.constraint.spec
 
 
 async def test_the_limit_on_calls_is_part_of_the_plan() -> None:

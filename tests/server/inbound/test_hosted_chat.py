@@ -56,7 +56,7 @@ async def test_hosted_tools_stand_beside_the_clients_functions() -> None:
     assert [namespace.name for namespace in content.tools] == ["python"]
     assert [tool.kind for tool in plan.tools] == ["function", "hosted"]
     calls = (CallableTool("functions.f"), CallableTool("python", FreeText()))
-    assert plan.spec == GrammarSpec(calls)
+    assert plan.constraint.spec == GrammarSpec(calls)
 
 
 async def test_hosted_tools_stand_beside_legacy_functions() -> None:
@@ -195,4 +195,4 @@ async def test_a_hosted_tool_can_be_required() -> None:
     choice = {"type": "code_interpreter"}
     request = await compiled(Calculator(), tools=[F, CODE], tool_choice=choice)
     calls = (CallableTool("python", FreeText()),)
-    assert request.plans[0].spec == GrammarSpec(calls, call_required=True)
+    assert request.plans[0].constraint.spec == GrammarSpec(calls, call_required=True)

@@ -134,8 +134,8 @@ async def test_verbosity_is_appended_to_the_instructions() -> None:
 
 async def test_a_required_tool_choice_is_enforced() -> None:
     fields: dict[str, Any] = {"tools": [TOOL], "tool_choice": "required"}
-    free = (await compiled(tools=[TOOL])).plan
-    bound = (await compiled(**fields)).plan
+    free = (await compiled(tools=[TOOL])).plan.constraint
+    bound = (await compiled(**fields)).plan.constraint
     assert bound.grammar != free.grammar
     assert free.answer_grammar is not None
     error = await refused(masking=Masking("never"), **fields)
@@ -145,7 +145,7 @@ async def test_a_required_tool_choice_is_enforced() -> None:
 @pytest.mark.parametrize("fields", [{"effort": "none"}, {"enabled": False}])
 async def test_without_effort_the_final_header_is_prefilled(fields: dict[str, Any]) -> None:
     plan = (await compiled(reasoning=fields)).plan
-    assert plan.prefill == tuple(encode_with_control("<|channel|>final<|message|>"))
+    assert plan.constraint.prefill == tuple(encode_with_control("<|channel|>final<|message|>"))
 
 
 async def test_options_reach_the_plan() -> None:
