@@ -31,20 +31,17 @@ from server.tools.base import ToolSession, tool_state
 class StartedResponse:
     """A response before its first token, and the run that makes it.
 
-    response: the response object, as the API shows it.
-    run: the task that makes the response.
-    started: the response as it is stored.
-    ended: the response as it is stored with its terminal event, from the object of that event.
+    stored: the response as it is stored, or would be.
+    ended: the same with its terminal event, from the object of that event.
     """
 
-    response: dict[str, Any]
     run: Run
-    started: StoredResponse
+    stored: StoredResponse
     ended: Ended
 
     def feed(self, context: Context, encode: Encode) -> Feed:
         """The events for a client, who can read them from the store where that has them."""
-        stored = partial(stream_stored, context.store, self.started.owner, self.started.id)
+        stored = partial(stream_stored, context.store, self.stored.owner, self.stored.id)
         return context.feed(self.run, encode, stored=stored if self.run.has_journal else None)
 
 
@@ -121,7 +118,7 @@ async def create(
     else:
         await compiled.close(response_id)
         run = await context.gateway.start_empty(outbound, response_id, journal=journal)
-    return StartedResponse(response, run, started, ended)
+    return StartedResponse(run, started, ended)
 
 
 def _outbound(

@@ -224,7 +224,7 @@ class Connection:
             self._forget(lane, previous_id)
         elif response["status"] in UNFINISHED:
             return  # its end could not be read back from the store
-        elif started.started.detached or not response["store"]:
+        elif started.stored.detached or not response["store"]:
             self._remembered[lane] = started.ended(response)
 
     def _remembered_as(self, response_id: str | None) -> StoredResponse | None:

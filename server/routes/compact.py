@@ -50,6 +50,6 @@ async def _summarise(request: Request, owner: str, body: CompactResponse) -> Res
     context = context_of(request)
     summarise = await threads.run(partial(summary_request, body), threads.size_of(body.input))
     started = await create(context, owner, summarise, constraint=answer_only(context.masking))
-    fold = partial(compaction_object, started.started, partial(context.sealer.seal, owner))
+    fold = partial(compaction_object, started.stored, partial(context.sealer.seal, owner))
     feed = started.feed(context, named)
     return await respond(feed, request, stream=False, fold=fold, reads_history=True)

@@ -32,6 +32,6 @@ async def create_response(request: Request) -> Response:
     note_unknown(body, "Responses")
     started = await create(context, owner, body)
     if body.background and not body.stream:
-        return json_response(started.response)
+        return json_response(started.stored.response)
     feed = started.feed(context, named)
     return await respond(feed, request, stream=bool(body.stream), fold=fold)
