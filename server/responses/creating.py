@@ -9,7 +9,7 @@ from typing import Any
 from server.context import Context
 from server.errors import InvalidRequest
 from server.generation.answer_spec import AnswerSpec, LastEvents
-from server.generation.plan import Constraint, TurnPlan
+from server.generation.plan import Constraint
 from server.generation.recording import Recorder
 from server.generation.runs import Encode, Run, WireEvent
 from server.http.answers.backlog import Feed
@@ -87,14 +87,13 @@ async def create(
         request,
         context.compiling(owner, response_id, previous=previous, may_be_empty=not generate),
     )
-    plan = compiled.plan
     if constraint is not None:
-        plan = replace(plan, constraint=constraint)
+        compiled = replace(compiled, plans=(replace(compiled.plan, constraint=constraint),))
     response = response_object(
         request, compiled, response_id=response_id, model=model, created_at=int(time.time())
     )
     sessions = compiled.sessions[0]
-    outbound = _outbound(context, owner, request, response, plan, compiled)
+    outbound = _outbound(context, owner, request, response, compiled)
     started = compiled.started(owner, response)
     ended = _ending(started, outbound, sessions)
     journal = None
@@ -104,7 +103,7 @@ async def create(
         )
     if generate:
         spec = AnswerSpec(
-            plan,
+            compiled.plan,
             outbound,
             response_id,
             journal=journal,
@@ -126,7 +125,6 @@ def _outbound(
     owner: str,
     request: CreateResponse,
     response: dict[str, Any],
-    plan: TurnPlan,
     compiled: CompiledResponse,
 ) -> ResponsesOutbound:
     """What makes the events of the response. response: the object before its first token."""
@@ -135,7 +133,7 @@ def _outbound(
     include = frozenset(request.include or ())
     return ResponsesOutbound(
         response,
-        plan,
+        compiled.plan,
         hide_reasoning=compiled.hidden or context.settings.hides_reasoning,
         show_ids=bool(request.return_token_ids),
         seal=partial(context.sealer.seal, owner) if INCLUDE in include else None,
