@@ -80,10 +80,7 @@ from server.tools.toolbox import Toolbox
 
 SECONDS_A_DAY = 86_400
 
-_OPTIONS_OF = {
-    "browser": ("search", "fetch_allow_private", "fetch_allow_domain", "egress_proxy", "robots")
-}
-"""Options of built-in tools whose names do not begin with the tool's name."""
+_WEB_OPTIONS = ("search", "fetch_allow_private", "fetch_allow_domain", "egress_proxy", "robots")
 
 ROUTES = (
     responses,
@@ -278,18 +275,9 @@ def _tools(
         "containers": containers,
         "mcp_file": settings.mcp,
         "approvals": Approvals(store.approvals, sealer.seal_text, unseal, sealer.signatures),
+        "web_options": {name: getattr(settings, name) for name in _WEB_OPTIONS},
     }
-
-    def setup(name: str) -> ToolSetup:
-        prefix = f"{name}_"
-        options = {
-            option.removeprefix(prefix): getattr(settings, option)
-            for option in Settings.model_fields
-            if option.startswith(prefix) or option in _OPTIONS_OF.get(name, ())
-        }
-        return ToolSetup(store, options, parts)
-
-    return registry.create(settings.hosted_tool_names, setup)
+    return registry.create(settings.hosted_tool_names, ToolSetup(store, parts))
 
 
 def _max_running(settings: Settings, backend: Backend) -> int:

@@ -37,13 +37,10 @@ _TYPES = {
 class ToolSetup:
     """What a tool is made from.
 
-    store: the server's store. options: the server's options whose names begin with the tool's name,
-    without that prefix; for `browser`, those of the group "Web search", with their whole names.
-    parts: other parts of the server, by name, for built-in tools.
+    store: the server's store. parts: other parts of the server, by name, for built-in tools.
     """
 
     store: Store
-    options: Mapping[str, Any] = field(default_factory=dict)
     parts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -105,20 +102,18 @@ def _with_type(name: str) -> str:
     return name if kind == name else f"{name} ({kind})"
 
 
-def create(
-    wanted: Iterable[str] | None, setup: Callable[[str], ToolSetup]
-) -> tuple[HostedTool, ...]:
+def create(wanted: Iterable[str] | None, setup: ToolSetup) -> tuple[HostedTool, ...]:
     """Make tools, not yet started.
 
-    wanted: their names; None for all that can be made. setup: called with the name of each. A
-    wanted tool that cannot be made has a `problem`. Raises UnknownTool.
+    wanted: their names; None for all that can be made. A wanted tool that cannot be made has a
+    `problem`. Raises UnknownTool.
     """
     known = _known()
     if wanted is not None:
         wanted = tuple(wanted)
         check(wanted)
     chosen = known if wanted is None else {name: known[name] for name in wanted}
-    return tuple(_create(name, entry, setup(name)) for name, entry in chosen.items())
+    return tuple(_create(name, entry, setup) for name, entry in chosen.items())
 
 
 def _create(name: str, entry: EntryPoint, setup: ToolSetup) -> HostedTool:

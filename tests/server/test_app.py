@@ -328,14 +328,12 @@ async def test_the_key_that_is_set_seals_and_that_of_the_store_still_opens(
     assert sealer.unseal_text("a", Sealer([stored]).seal_text("a", "text")) == "text"
 
 
-async def tool_setup(
-    name: str, engine: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
-) -> ToolSetup:
-    """What the application makes the tool from."""
+async def tool_setup(engine: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> ToolSetup:
+    """What the application makes its tools from."""
     setups: list[ToolSetup] = []
 
-    def create(_: object, setup: Callable[[str], ToolSetup]) -> tuple[HostedTool, ...]:
-        setups.append(setup(name))
+    def create(_: object, setup: ToolSetup) -> tuple[HostedTool, ...]:
+        setups.append(setup)
         return ()
 
     with monkeypatch.context() as patched:
@@ -358,7 +356,7 @@ async def test_without_containers_the_reason_is_known(
 async def test_a_sealed_request_for_approval_is_valid_for_a_time(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setup = await tool_setup("mcp", await start_engine(ANSWER), monkeypatch)
+    setup = await tool_setup(await start_engine(ANSWER), monkeypatch)
     approvals: Approvals = setup.parts["approvals"]
     proposed = ProposedCall("owner", "address", "docs", "search", "{}")
     request_id = approvals.request_id(proposed, stored=False)
@@ -371,7 +369,7 @@ async def test_a_sealed_request_for_approval_is_valid_for_a_time(
     assert refusal.value.code == "approval_request_not_found"
 
 
-async def test_a_tool_gets_its_options(
+async def test_the_browser_gets_the_options_about_the_web(
     start_engine: StartEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = {
@@ -381,8 +379,8 @@ async def test_a_tool_gets_its_options(
         "egress_proxy": "http://proxy:3128",
         "robots": False,
     }
-    setup = await tool_setup("browser", await start_engine(ANSWER), monkeypatch, **options)
-    assert setup.options == options
+    setup = await tool_setup(await start_engine(ANSWER), monkeypatch, **options)
+    assert setup.parts["web_options"] == options
 
 
 async def test_logs_hold_neither_prompts_nor_keys_nor_answers(

@@ -24,6 +24,9 @@ from server.tools.fetch.client import FetchClient, Limits
 from server.tools.fetch.urls import FetchPolicy, parse_domains
 from server.tools.registry import ToolSetup
 
+WEB_OPTIONS = "web_options"
+"""The name of the setup's part with the server's options about the web, by name."""
+
 DEFAULT_SEARCH = ("files",)
 """This project's own documentation."""
 
@@ -109,7 +112,7 @@ def open_browser(setup: ToolSetup) -> BrowserTool:
 
     The indexes of documents are in the user's data folder: a restart indexes what changed.
     """
-    options = setup.options
+    options = setup.parts[WEB_OPTIONS]
     return BrowserTool(
         BrowserOptions(
             search=options["search"],

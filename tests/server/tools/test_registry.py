@@ -16,15 +16,14 @@ CONTEXT = ToolContext("a", "resp_1", "tools.0", 1)
 
 
 def make(setup: ToolSetup) -> HostedTool:
-    return Tool(problem=setup.options.get("problem"))
+    return Tool(problem=setup.parts["problem"])
 
 
 def broken(setup: ToolSetup) -> HostedTool:
     raise ValueError("a defect")
 
 
-def setup(name: str) -> ToolSetup:
-    return ToolSetup(MemoryStore(), {"problem": f"for {name}"})
+SETUP = ToolSetup(MemoryStore(), {"problem": "not here"})
 
 
 @pytest.fixture
@@ -46,19 +45,19 @@ def test_built_in_names_come_first_and_cannot_be_taken_over() -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_tool_is_made_by_its_factory() -> None:
-    (tool,) = registry.create(("good",), setup)
-    assert (tool.name, tool.problem) == ("python", "for good")
+    (tool,) = registry.create(("good",), SETUP)
+    assert (tool.name, tool.problem) == ("python", "not here")
 
 
 @pytest.mark.usefixtures("installed")
 def test_without_names_all_tools_are_made() -> None:
-    assert len(registry.create(None, setup)) == 6
-    assert registry.create((), setup) == ()
+    assert len(registry.create(None, SETUP)) == 6
+    assert registry.create((), SETUP) == ()
 
 
 @pytest.mark.usefixtures("installed")
 async def test_a_tool_that_cannot_be_made_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    bad, gone = registry.create(("bad", "gone"), setup)
+    bad, gone = registry.create(("bad", "gone"), SETUP)
     assert bad.problem == "it cannot be made: ValueError"
     assert "No module named 'gone'" in str(gone.problem)
     assert "the hosted tool bad cannot be made" in caplog.text
@@ -73,7 +72,7 @@ async def test_requests_name_a_built_in_tool_that_cannot_be_imported_by_its_type
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "server.tools.mcp.tool", None)
-    (tool,) = registry.create(iter(("mcp",)), setup)
+    (tool,) = registry.create(iter(("mcp",)), SETUP)
     assert (tool.name, tool.types) == ("mcp", frozenset({"mcp"}))
     with pytest.raises(APIError, match="The tool 'mcp' cannot be used on this server: it cannot"):
         await tool.open({"type": "mcp"}, CONTEXT)
@@ -82,4 +81,4 @@ async def test_requests_name_a_built_in_tool_that_cannot_be_imported_by_its_type
 def test_an_unknown_name_is_an_error() -> None:
     there = r"there are python \(code_interpreter\), browser \(web_search\), mcp$"
     with pytest.raises(UnknownTool, match=f"unknown hosted tool 'x'; {there}"):
-        registry.create(("x",), setup)
+        registry.create(("x",), SETUP)

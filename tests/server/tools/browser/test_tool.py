@@ -85,7 +85,8 @@ def made_by_the_server(folder: Path) -> HostedTool:
         "egress_proxy": None,
         "robots": True,
     }
-    (tool,) = registry.create(("browser",), lambda name: ToolSetup(MemoryStore(), options))
+    setup = ToolSetup(MemoryStore(), {"web_options": options})
+    (tool,) = registry.create(("browser",), setup)
     return tool
 
 
