@@ -8,34 +8,33 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harmony.messages import Channel, Message
+from harmony.messages import Channel
 from server.generation.plan import DeclaredTool
 from server.ids import new_id
+from server.replay.hosted_items import APPROVAL_REQUEST, APPROVAL_RESPONSE
 from server.replay.items import paths_of
 from server.replay.tool_names import called_name, recipient
 from server.schemas.fields import boolean, invalid, required, string
 from server.store.items import Item, StoredItem
 from server.tools.base import AnsweredCall, ApprovalSession, ToolCall, ToolSession
-from server.tools.mcp.approvals import (
-    OpenResponse,
-    already_answered,
-    open_responses,
-    unknown_request,
-)
+from server.tools.mcp.approvals import already_answered, unknown_request
 
 FIELD = "approval_request_id"
+_OF_MODEL = ("reasoning", APPROVAL_REQUEST)
+"""Types of items that the model writes, beside messages and calls; the server writes the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenResponse:
     """A response of the request to a request for approval.
 
-    sampled: the message of the model that the request for approval was made from, if it is known.
-    param: the field that names the request for approval.
+    request: the item `mcp_approval_request`, None if the context has none with the id. param: the
+    field that names it.
     """
 
-    response: OpenResponse
-    sampled: Message | None
+    request_id: str
+    approve: bool
+    request: StoredItem | None
     param: str
 
 
@@ -45,29 +44,36 @@ def given_responses(
     """The request's responses, in its order. Call it off the event loop for many items.
 
     earlier: the items of earlier turns. received: the request's own. sent: those of them that
-    the client sent. Raises InvalidRequest for a response that says neither yes nor no: it would
-    count as a refusal, and a decision is final.
+    the client sent. Two responses to one request for approval are both in the result. Raises
+    InvalidRequest for a response that says neither yes nor no: it would count as a refusal, and a
+    decision is final.
     """
-    items = (*earlier, *received)
-    first = len(earlier)
-    found = [
-        response
-        for response in open_responses(stored.item for stored in items)
-        if response.index >= first  # the others are of a turn that ended before its first item
-    ]
-    if not found:
-        return ()
-    sampled = {stored.item["id"]: stored.message for stored in items}
-    paths = paths_of(sent)
-    given: list[GivenResponse] = []
-    for response in found:
-        item = items[response.index].item
-        where = paths[item["id"]]
-        required(item, FIELD, where, string)
-        required(item, "approve", where, boolean)
-        message = sampled.get(response.request_id)
-        given.append(GivenResponse(response, message, f"{where}.{FIELD}"))
-    return tuple(given)
+    requests: dict[str, StoredItem] = {}
+    found: list[tuple[Item, StoredItem | None]] = []
+    for index, stored in enumerate((*earlier, *received)):
+        item = stored.item
+        # Responses among the earlier items are of a turn that ended before the request.
+        if item["type"] == APPROVAL_RESPONSE and index >= len(earlier):
+            found.append((item, requests.get(str(item.get(FIELD)))))
+        elif _is_of_model(item):
+            found.clear()
+        if item["type"] == APPROVAL_REQUEST:
+            requests[item["id"]] = stored
+    paths = paths_of(sent) if found else {}
+    return tuple(_given(item, request, paths[item["id"]]) for item, request in found)
+
+
+def _is_of_model(item: Item) -> bool:
+    kind: str = item["type"]
+    if kind == "message":
+        return item.get("role") == "assistant"
+    return kind in _OF_MODEL or kind.endswith("_call")
+
+
+def _given(item: Item, request: StoredItem | None, where: str) -> GivenResponse:
+    request_id = required(item, FIELD, where, string)
+    approve = required(item, "approve", where, boolean)
+    return GivenResponse(request_id, approve, request, f"{where}.{FIELD}")
 
 
 async def check_responses(
@@ -85,17 +91,18 @@ async def check_responses(
     calls: list[AnsweredCall] = []
     seen: set[str] = set()
     for each in given:
-        if each.response.request_id in seen:
+        if each.request_id in seen:
             raise already_answered(each.param)
-        seen.add(each.response.request_id)
+        seen.add(each.request_id)
         calls.append(await _checked(each, by_label))
     return tuple(calls)
 
 
 async def _checked(given: GivenResponse, by_label: Mapping[Any, ApprovalSession]) -> AnsweredCall:
-    request, sampled, param = given.response.request, given.sampled, given.param
-    if request is None:
+    param = given.param
+    if given.request is None:
         raise unknown_request(param)
+    request, sampled = given.request.item, given.request.message
     label = required(request, "server_label", param, string)
     session = by_label.get(label)
     if session is None:
@@ -110,10 +117,10 @@ async def _checked(given: GivenResponse, by_label: Mapping[Any, ApprovalSession]
         recipient(name, label),
         sampled.channel if sampled is not None and sampled.channel else Channel.COMMENTARY,
         required(request, "arguments", param, string),
-        given.response.request_id,
+        given.request_id,
     )
     await session.check(call, param)
-    return AnsweredCall(call, session, given.response.approve, param)
+    return AnsweredCall(call, session, given.approve, param)
 
 
 def lost_tools(

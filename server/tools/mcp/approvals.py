@@ -11,9 +11,8 @@ import hashlib
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
@@ -26,8 +25,6 @@ _TIME = slice(len(PREFIX) + 1, len(PREFIX) + 9)
 _RANDOM = 24
 _SIGNATURE = 32
 _SIGNED = len(PREFIX) + 1 + 8 + _RANDOM + _SIGNATURE
-_OF_MODEL = ("reasoning", "mcp_approval_request")
-"""Types of items that the model writes, beside messages and calls; the server writes the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,52 +129,3 @@ def already_answered(param: str) -> InvalidRequest:
         param=param,
         code="approval_request_answered",
     )
-
-
-@dataclass(frozen=True, slots=True)
-class OpenResponse:
-    """A response of the client to a request for approval that the model has not reacted to.
-
-    index: its place among the items. request: the item `mcp_approval_request`, None if the context
-    has none with the id.
-    """
-
-    index: int
-    request_id: str
-    approve: bool
-    request: Mapping[str, Any] | None
-
-
-def open_responses(items: Iterable[Mapping[str, Any]]) -> tuple[OpenResponse, ...]:
-    """The responses in a context after which nothing of the model follows.
-
-    items: the context in order, with `type`, in the form of the API. Responses that items of the
-    model follow are a part of the history, which clients that store nothing send again and again.
-    Two responses to one request, both open, are both in the result.
-    """
-    requests: dict[str, Mapping[str, Any]] = {}
-    found: list[OpenResponse] = []
-    for index, item in enumerate(items):
-        kind = item.get("type")
-        if kind == "mcp_approval_response":
-            request_id = str(item.get("approval_request_id"))
-            found.append(
-                OpenResponse(
-                    index,
-                    request_id,
-                    item.get("approve") is True,
-                    requests.get(request_id),
-                )
-            )
-        elif _is_of_model(item):
-            found.clear()
-        if kind == "mcp_approval_request":
-            requests[str(item.get("id"))] = item
-    return tuple(found)
-
-
-def _is_of_model(item: Mapping[str, Any]) -> bool:
-    kind = item.get("type", "message")
-    if kind == "message":
-        return item.get("role") == "assistant"
-    return kind in _OF_MODEL or (isinstance(kind, str) and kind.endswith("_call"))

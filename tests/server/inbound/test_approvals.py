@@ -7,7 +7,7 @@ import pytest
 from harmony.messages import Author, Channel, Message, Role
 from server.errors import InvalidRequest
 from server.generation.plan import DeclaredTool
-from server.inbound.approvals import check_responses, given_responses, lost_tools
+from server.inbound.approvals import GivenResponse, check_responses, given_responses, lost_tools
 from server.store.items import StoredItem
 from server.tools.base import AnsweredCall, ToolCall
 from tests.server.tools.hosted import REMOTE, SEARCH, Session, declared
@@ -101,6 +101,41 @@ async def test_a_response_of_an_earlier_turn_is_history(
     earlier: tuple[dict[str, Any], ...], received: tuple[dict[str, Any], ...]
 ) -> None:
     assert await answered(*received, earlier=earlier) == ()
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        ANSWER,
+        {"type": "mcp_call", "id": "mcp_1"},
+        {"type": "reasoning", "id": "rs_1"},
+        {**REQUEST, "id": "mcpr_2"},
+    ],
+)
+def test_a_response_that_the_model_reacted_to_is_history(item: dict[str, Any]) -> None:
+    received = (REQUEST, RESPONSE, item)
+    assert given_responses((), stored(*received), received) == ()
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "mcp_list_tools"])
+def test_items_that_the_model_did_not_write_leave_a_response_open(kind: str) -> None:
+    received = (REQUEST, RESPONSE, {"type": kind, "id": "1"})
+    assert len(given_responses((), stored(*received), received)) == 1
+
+
+def test_a_call_that_follows_a_refusal_can_be_approved() -> None:
+    refusal = RESPONSE | {"approve": False}
+    second = REQUEST | {"id": "mcpr_2"}
+    approval = RESPONSE | {"id": "r_2", "approval_request_id": "mcpr_2"}
+    received = (REQUEST, refusal, second, approval)
+    (given,) = given_responses((), stored(*received), received)
+    assert given == GivenResponse("mcpr_2", True, StoredItem(second), "input.3.approval_request_id")
+
+
+async def test_another_item_with_the_id_of_a_request_is_none() -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        await answered(USER | {"id": "mcpr_1"}, RESPONSE, earlier=())
+    assert refused.value.code == "approval_request_not_found"
 
 
 @pytest.mark.parametrize(

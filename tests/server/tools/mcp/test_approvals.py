@@ -3,7 +3,6 @@
 import hashlib
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -11,19 +10,10 @@ from server.errors import InvalidRequest
 from server.replay.sealing import Sealer
 from server.store.approvals.base import KEEP_SECONDS
 from server.store.approvals.memory import MemoryAnsweredRequests
-from server.tools.mcp.approvals import Approvals, ProposedCall, open_responses
+from server.tools.mcp.approvals import Approvals, ProposedCall
 from tests.server.tools.mcp.conftest import seal, unseal
 
 PROPOSED = ProposedCall("owner", "address", "docs", "search", '{"q": 1}')
-REQUEST = {
-    "type": "mcp_approval_request",
-    "id": "mcpr_1",
-    "server_label": "docs",
-    "name": "search",
-    "arguments": "{}",
-}
-RESPONSE = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
-MESSAGE = {"type": "message", "role": "assistant", "content": []}
 
 
 async def test_a_request_is_answered_once(approvals: Approvals) -> None:
@@ -55,59 +45,6 @@ def test_equal_calls_have_requests_of_their_own(approvals: Approvals) -> None:
     for stored in (True, False):
         ids = {approvals.request_id(PROPOSED, stored=stored) for _ in range(3)}
         assert len(ids) == 3
-
-
-def test_the_last_responses_are_open() -> None:
-    (found,) = open_responses([MESSAGE, REQUEST, RESPONSE])
-
-    assert (found.index, found.request_id, found.approve) == (2, "mcpr_1", True)
-    assert found.request == REQUEST
-
-
-def test_a_response_without_its_request_is_found() -> None:
-    (found,) = open_responses([{**RESPONSE, "approve": False, "reason": "no"}])
-
-    assert (found.request, found.approve) == (None, False)
-
-
-def test_another_item_with_the_id_of_a_request_is_none() -> None:
-    (found,) = open_responses([{"type": "message", "role": "user", "id": "mcpr_1"}, RESPONSE])
-
-    assert found.request is None
-
-
-@pytest.mark.parametrize(
-    "item",
-    [
-        MESSAGE,
-        {"role": "assistant"},
-        {"type": "mcp_call"},
-        {"type": "reasoning"},
-        {**REQUEST, "id": "mcpr_2"},
-    ],
-)
-def test_a_response_that_the_model_reacted_to_is_history(item: dict[str, Any]) -> None:
-    assert open_responses([REQUEST, RESPONSE, item]) == ()
-
-
-def test_a_call_that_follows_a_refusal_can_be_approved() -> None:
-    second = {**REQUEST, "id": "mcpr_2"}
-    approval = {**RESPONSE, "approval_request_id": "mcpr_2"}
-
-    (found,) = open_responses([REQUEST, {**RESPONSE, "approve": False}, second, approval])
-
-    assert (found.index, found.request, found.approve) == (3, second, True)
-
-
-@pytest.mark.parametrize(
-    "item", [{"role": "user"}, {"type": "function_call_output"}, {"type": "mcp_list_tools"}]
-)
-def test_items_that_the_model_did_not_write_leave_a_response_open(item: dict[str, Any]) -> None:
-    assert len(open_responses([REQUEST, RESPONSE, item])) == 1
-
-
-def test_two_responses_to_one_request_are_both_found() -> None:
-    assert len(open_responses([REQUEST, RESPONSE, RESPONSE])) == 2
 
 
 def signatures(text: str) -> tuple[str, ...]:
