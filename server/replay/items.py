@@ -46,7 +46,9 @@ _PREFIXES = {
     "custom_tool_call_output": "ctco",
 }
 CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
-OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+"""The types of the calls of the client's tools, with the field of each that has its text."""
+CALL_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output"})
+"""The types of what these calls gave, which the client sends."""
 _PHASES = {"commentary": Channel.COMMENTARY, "final_answer": Channel.FINAL}
 REFERENCE = "item_reference"
 Readable = tuple[Item, Message | None, str]
@@ -172,7 +174,7 @@ def messages(
     earlier = _readable(history, "history", hosted, None, earlier=True)
     own = _readable(received, param, hosted, paths, earlier=False)
     answered = {
-        str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in OUTPUTS
+        str(item.get("call_id")) for item, _, _ in (*earlier, *own) if item["type"] in CALL_OUTPUTS
     }
     earlier, own = (_without_cut_calls(each, answered) for each in (earlier, own))
     readable = [*earlier, *own]
@@ -182,7 +184,7 @@ def messages(
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, (item, sampled, where) in enumerate(readable):
-        if item["type"] in OUTPUTS:
+        if item["type"] in CALL_OUTPUTS:
             if index >= len(earlier) or item["call_id"] in recipients:
                 messages.append(_output(item, where, recipients))
             continue

@@ -8,8 +8,8 @@ call's id, among the responses of the same owner.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 
-from server.replay.hosted_items import OUTPUT as HOSTED
-from server.replay.items import CALLS, OUTPUTS, has_text, item_text, same_header, unchanged
+from server.replay import hosted_items
+from server.replay.items import CALL_OUTPUTS, CALLS, has_text, item_text, same_header, unchanged
 from server.store.items import Item, StoredItem
 
 TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
@@ -62,7 +62,7 @@ def restore_turns(
         else:
             repeated = only_results and _is_repeated(item, results)
             added = [each for each, _ in (turn[:-1] if repeated else turn)]
-        only_results = only_results and all(each.item["type"] in OUTPUTS for each in added)
+        only_results = only_results and all(each.item["type"] in CALL_OUTPUTS for each in added)
         result += added
         turn = []
     return (*result, *(each for each, _ in turn))
@@ -87,7 +87,7 @@ def _is_repeated(item: Item, results: Mapping[str, Item]) -> bool:
 
 
 def _is_result(item: Item) -> bool:
-    return item["type"] in OUTPUTS and isinstance(item.get("call_id"), str)
+    return item["type"] in CALL_OUTPUTS and isinstance(item.get("call_id"), str)
 
 
 def _dropped(turn: Sequence[StoredItem], sampled: Sequence[StoredItem]) -> set[str]:
@@ -139,7 +139,7 @@ def _find_match(item: Item, where: str, sampled: Sequence[StoredItem], start: in
 
 def _end_of_reasoning(sampled: Sequence[StoredItem], start: int) -> int:
     """The index of the first item from `start` that is no reasoning and of no hosted tool."""
-    while sampled[start].item["type"] in ("reasoning", *HOSTED):
+    while sampled[start].item["type"] in ("reasoning", *hosted_items.OUTPUT):
         start += 1
     return start
 
@@ -151,7 +151,7 @@ def _is_reasoning(stored: StoredItem) -> bool:
 
 
 def _is_hosted(stored: StoredItem) -> bool:
-    return stored.item["type"] in HOSTED
+    return stored.item["type"] in hosted_items.OUTPUT
 
 
 def _is_call(item: Item) -> bool:
@@ -162,4 +162,4 @@ def _is_output(item: Item) -> bool:
     """Whether the model makes items of this kind, so that it belongs to an assistant's turn."""
     if item["type"] == "message":
         return bool(item.get("role") == "assistant")
-    return item["type"] in ("reasoning", *CALLS, *HOSTED)
+    return item["type"] in ("reasoning", *CALLS, *hosted_items.OUTPUT)
