@@ -8,7 +8,7 @@ from typing import Literal, NotRequired, get_args
 
 from typing_extensions import TypedDict
 
-from server.schemas.containers import MemoryLimit
+from server.schemas.containers import MemoryLimit, NetworkPolicy
 from server.schemas.descriptions import described
 
 SearchType = Literal[
@@ -27,13 +27,6 @@ SOURCES, RESULTS = "web_search_call.action.sources", "web_search_call.results"
 
 
 @described
-class DisabledNetwork(TypedDict):
-    """Code has no network."""
-
-    type: Literal["disabled"]
-
-
-@described
 class AutoContainer(TypedDict):
     """The container of the response that is continued, or a new one."""
 
@@ -41,7 +34,7 @@ class AutoContainer(TypedDict):
     file_ids: NotRequired[list[str] | None]
     """Files that the code can read under `/mnt/data`."""
     memory_limit: NotRequired[MemoryLimit | None]
-    network_policy: NotRequired[DisabledNetwork | None]
+    network_policy: NotRequired[NetworkPolicy | None]
 
 
 @described
