@@ -18,6 +18,7 @@ RERUNS := --reruns 1 -raR
 
 help:
 	@echo "make install   set up .venv (again only when pyproject.toml or constraints.txt changed)"
+	@echo "make install-gpu  install, with the extra for GPUs"
 	@echo "make serve     install, then serve on port $(PORT) (PORT=... changes it)"
 	@echo "make test      install, lint, then run the tests (WORKERS=$(WORKERS), COVERAGE=1)"
 	@echo "make test-vllm run the tests that need vLLM, against its CPU build in .venv-vllm"

@@ -219,7 +219,7 @@ def is_fine(words: list[str]) -> bool:
         case ["docker", "build", "-t", _, "--build-arg", choice, "."]:
             name, _, value = choice.partition("=")
             return f"ARG {name}=" in DOCKERFILE and f" AS {value}" in DOCKERFILE
-        case ["docker", "build", "-t", _, "."]:
+        case ["docker", "build", "-t", _, "."] | ["python3.11", "-m", "venv", ".venv-vllm"]:
             return True
         case ["docker", "run", *arguments] if arguments[-1].startswith("gpt-oss-server:"):
             mounted = re.findall(r"-v \w+:(\S+)", " ".join(arguments))
@@ -227,8 +227,9 @@ def is_fine(words: list[str]) -> bool:
         case ["docker", "run", *arguments]:
             variables = [word for word in arguments if word.startswith("OPENAI_API_")]
             return len(variables) == 2 and arguments[-1].count(":") == 1
-        case ["pip", "install", "-c", "constraints.txt", "-e", project]:
-            return project.removeprefix(".[").removesuffix("]") in EXTRAS
+        case ["pip", "install", project]:
+            extras = project.removeprefix(".[").removesuffix("]").split(",")
+            return all(extra in EXTRAS for extra in extras)
         case ["curl", url, *arguments]:
             body = json.loads(arguments[arguments.index("-d") + 1])
             schema = REQUESTS.get(url.removeprefix("http://localhost:8000/v1/"))
