@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 OUR_PACKAGES = ("adapters", "demo", "harmony", "server")
 THREADS = 128
-"""More than cores, because threads also wait for the sandbox that compiles grammars."""
+"""More than cores, because most of their work waits: for disks, names of hosts and processes."""
 
 GRACE_SECONDS = 1.0
 """How long clients may read the end of their answers after these were cancelled."""
@@ -62,7 +62,6 @@ OTHER_FILES = 1024
 
 WATCH_SECONDS = 1.0
 """The time between two checks of the engine."""
-
 
 TICK_SECONDS = 1.0
 """The time between two updates of the `date` header, which has whole seconds."""
