@@ -202,13 +202,10 @@ class Budget:
                 return None
             self._spend(max(len(event.data), LEAST))
             return event
-        content = event.text.encode()
-        left = self._left
+        content = event.text.encode()[: self._left]
         least = LEAST if event.stream in ("result", "error") else 0
         self._spend(max(len(content), least))
-        if len(content) <= left:
-            return event if content else None
-        text = content[:left].decode(errors="ignore")
+        text = content.decode(errors="ignore")
         return OutputText(event.stream, text) if text else None
 
     def _spend(self, size: int) -> None:
