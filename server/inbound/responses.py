@@ -100,11 +100,13 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     find = partial(hosted_entries, request.tools, context.tools)
     entries = await threads.run(find, threads.size_of(context.tools and request.tools))
 
-    def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
-        tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
+    def restore() -> tuple[StoredItem, ...]:
         unsealed = unseal_items(received, context.sealed_input().open)
         resolved = items.resolve(received, {**unsealed, **known}, unsupported=context.unsupported)
-        restored = restore_turns(resolved, turns_up_to_calls, prior.items)
+        return restore_turns(resolved, turns_up_to_calls, prior.items)
+
+    def work(sessions: tuple[Sessions, ...]) -> CompiledResponse:
+        tools = read_tools(request.tools, hosted=opened_tools(entries, sessions[0]))
         compiled = _compile(request, prior, restored, items.paths_of(received), tools, context)
         return replace(compiled, sessions=sessions)
 
@@ -114,12 +116,13 @@ async def compile(request: CreateResponse, context: CompileContext) -> CompiledR
     size = max(size, threads.size_of(large))
     if request.tools or (request.text and request.text.format):  # their grammar takes time
         size = max(size, threads.Size.MEDIUM)
-    history = partial(_hosted_items_before, prior, received, known)
+    restored = await threads.run(restore, size)
+    find_hosted = partial(_hosted_items, prior.items, restored)
     answer = context.of_answer(
         request.include,
         stored=request.store is not False,
-        states=prior.tool_state or _recalled(received, context) if entries else {},
-        history=await _over_items(history, prior.items, received) if entries else (),
+        states=prior.tool_state or _recalled(restored, context) if entries else {},
+        history=await _over_items(find_hosted, prior.items, restored) if entries else (),
     )
     async with opened(entries, answer) as sessions:
         compiled = await threads.run(partial(work, sessions), size)
@@ -166,26 +169,19 @@ async def _with_approvals(
     return replace(compiled, plans=plans, answered=answered)
 
 
-def _hosted_items_before(
-    prior: PriorTurns, received: Sequence[Item], known: Mapping[str, StoredItem]
-) -> tuple[Item, ...]:
-    """The items of hosted tools, of earlier turns and of the request.
+def _hosted_items(*lists: Sequence[StoredItem]) -> tuple[Item, ...]:
+    """The items of hosted tools in the lists."""
+    found = (stored.item for stored in chain(*lists))
+    return tuple(item for item in found if item["type"] in hosted_items.TYPES)
 
-    References are what they name.
+
+def _recalled(restored: Sequence[StoredItem], context: CompileContext) -> ToolState:
+    """The state of hosted tools after the last answer whose calls the input has.
+
+    The client may have sent these calls, or only a call of its own that followed them.
     """
-
-    def named(item: Item) -> Item:
-        is_reference = item["type"] == items.REFERENCE and item["id"] in known
-        return known[item["id"]].item if is_reference else item
-
-    before = chain((stored.item for stored in prior.items), map(named, received))
-    return tuple(item for item in before if item["type"] in hosted_items.TYPES)
-
-
-def _recalled(received: Sequence[Item], context: CompileContext) -> ToolState:
-    """The state of hosted tools after the last answer whose items the request has."""
-    calls = (item for item in reversed(received) if item["type"] in hosted_items.CALLS)
-    ids = (item["id"] for item in calls if isinstance(item.get("id"), str))
+    calls = (stored.item for stored in reversed(restored))
+    ids = (item["id"] for item in calls if item["type"] in hosted_items.CALLS)
     return context.recalled_states.find(context.owner, ids)
 
 

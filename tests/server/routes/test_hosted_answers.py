@@ -25,6 +25,7 @@ CHAT_BODY: dict[str, Any] = {
     "messages": [{"role": "user", "content": "How much?"}],
     "tools": [CODE],
 }
+FUNCTION_CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
 THOUGHT = "<|channel|>analysis<|message|>Think.<|end|><|start|>assistant"
 
 
@@ -110,6 +111,23 @@ async def test_a_conversation_continues_with_the_state_of_its_tools(
             made = await app.post(RESPONSES, {**BODY, "conversation": conversation})
             assert made.json()["status"] == "completed"
     assert [context.state for context in tool.contexts] == [None, {"calls": 1}]
+
+
+async def test_a_tool_learns_of_its_calls_that_a_client_leaves_out(
+    open_app: Any, store: Store
+) -> None:
+    lines = [{"prompt_contains": "from the client", "completion": final()}]
+    tool = Tool()
+    body = {"tools": [CODE, {"type": "function", "name": "f", "parameters": {}}]}
+    async with open_app(*lines, *script(call("1"), FUNCTION_CALL), store=store) as app:
+        app.use(tool)
+        made = (await app.post(RESPONSES, {**BODY, **body})).json()
+        ran, called = made["output"]
+        result = {"call_id": called["call_id"], "output": "from the client"}
+        more = [called, {"type": "function_call_output", **result}]
+        await app.post(RESPONSES, {**body, "input": more})
+    assert "RESULT 1" in app.prompts[-1]
+    assert tool.contexts[-1].history == (ran,)
 
 
 @pytest.mark.parametrize(
@@ -343,10 +361,9 @@ async def test_each_choice_has_sessions_of_its_own(open_app: Any) -> None:
 
 
 async def test_a_client_call_after_a_hosted_one_comes_back_with_both(open_app: Any) -> None:
-    function = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>"
     lines = [{"prompt_contains": "from the client", "completion": final("Both.")}]
     tools = [CODE, {"type": "function", "function": {"name": "f", "parameters": {}}}]
-    async with open_app(*lines, *script(call("1"), function), served_model_name=("m",)) as app:
+    async with open_app(*lines, *script(call("1"), FUNCTION_CALL), served_model_name=("m",)) as app:
         app.use(Tool())
         body = {**CHAT_BODY, "tools": tools}
         made = (await app.post(CHAT, body)).json()["choices"][0]

@@ -18,7 +18,7 @@ from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from server.tools.fetch.client import Limits
 from tests.sampled import browse, final
-from tests.server.routes.test_hosted_answers import kinds, sse
+from tests.server.routes.test_hosted_answers import FUNCTION_CALL, kinds, sse
 from tests.server.routes.test_openapi import checked
 from tests.server.tools.fetch.network import Site, answer
 
@@ -26,6 +26,7 @@ RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 SOURCES = "web_search_call.action.sources"
 QUESTION = [{"role": "user", "content": "How many?"}]
 SEARCHES = {"tools": [{"type": "web_search"}]}
+FUNCTION = {"type": "function", "name": "f", "parameters": {}}
 
 
 class Web:
@@ -259,6 +260,24 @@ async def test_items_that_come_back_without_a_store_still_have_their_pages(
         body = {"input": more, **SEARCHES, "store": False}
         second = (await app.post(RESPONSES, body)).json()
     (annotation,) = second["output"][-1]["content"][0]["annotations"]
+    assert annotation["url"] == f"{web.base}/limits"
+
+
+async def test_pages_can_be_cited_where_the_client_leaves_their_searches_out(
+    open_app: Any, web: Web, store: Store
+) -> None:
+    lines = [
+        {"prompt_contains": "from the client", "completion": final("Yes【1†L0】.")},
+        *turns(browse("search", query="limits"), browse("open", id=0), FUNCTION_CALL),
+    ]
+    body = {"tools": [*SEARCHES["tools"], FUNCTION]}
+    async with open_app(*lines, store=store) as app:
+        app.use(web.tool)
+        *_, called = (await app.post(RESPONSES, {"input": QUESTION, **body})).json()["output"]
+        result = {"call_id": called["call_id"], "output": "from the client"}
+        more = [*QUESTION, called, {"type": "function_call_output", **result}]
+        made = (await app.post(RESPONSES, {"input": more, **body})).json()
+    (annotation,) = made["output"][-1]["content"][0]["annotations"]
     assert annotation["url"] == f"{web.base}/limits"
 
 
