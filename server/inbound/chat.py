@@ -60,7 +60,10 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     named = [request.tools, request.web_search_options, request.plugins]
     find = partial(chat_entries, request, context.tools)
     entries = await threads.run(find, threads.size_of(context.tools and named))
-    messages_up_to_call = await _messages_up_to_calls(request, context)
+    # Nothing is looked up for a request that is not to be stored.
+    messages = None if request.store is False else request.messages
+    ids = await threads.run(partial(call_ids, messages), threads.size_of(messages))
+    messages_up_to_call = await _messages_up_to_calls(ids, context)
 
     def work(sessions: tuple[Sessions, ...]) -> CompiledChat:
         hosted = opened_tools(entries, sessions[0])
@@ -78,7 +81,8 @@ async def compile(request: CreateChatCompletion, context: CompileContext) -> Com
     size = threads.size_of([*large, request.reasoning, request.stop])
     if entries or makes_grammar:
         size = max(size, threads.Size.MEDIUM)
-    answer = context.of_answer(request.include, stored=bool(request.store))
+    states = context.recalled_states.find(context.owner, reversed(ids)) if entries else {}
+    answer = context.of_answer(request.include, stored=bool(request.store), states=states)
     async with opened(entries, answer, request.n or 1) as sessions:
         return await threads.run(partial(work, sessions), size)
 
@@ -88,16 +92,12 @@ def _with_sessions(plan: TurnPlan, tools: Tools, hosted: Sequence[OpenedTool]) -
     return replace(plan, tools=replace(tools, hosted=tuple(hosted)).declared)
 
 
-async def _messages_up_to_calls(
-    request: CreateChatCompletion, context: CompileContext
-) -> MessagesUpToCall:
-    """The sampled messages up to each call in the request, as far as the server has them.
+async def _messages_up_to_calls(ids: Sequence[str], context: CompileContext) -> MessagesUpToCall:
+    """The sampled messages up to each call with one of the ids, as far as the server has them.
 
-    Nothing is looked up for a request that is not to be stored. While the store is unavailable,
-    only this process's memory is used.
+    While the store is unavailable, only this process's memory is used.
     """
-    ids = await threads.run(partial(call_ids, request.messages), threads.size_of(request.messages))
-    if not ids or request.store is False:
+    if not ids:
         return NO_CALLS
     recalled = context.recall.find(context.owner, ids)
     try:

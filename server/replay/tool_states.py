@@ -1,7 +1,8 @@
-"""The states of hosted tools after answers whose items the client sends back.
+"""The states of hosted tools after answers whose items or calls the client sends back.
 
-A client that continues no stored response sends items only. By the id of an item the server finds
-the state that the tools had after the answer, such as the pages that the model can still cite.
+A client that continues no stored response sends items only, or the messages of Chat. By the id of
+an item, or of a call, the server finds the state that the tools had after the answer, such as the
+pages that the model can still cite.
 """
 
 import json
@@ -27,16 +28,16 @@ class RecalledStates:
             capacity, seconds, getsizeof=lambda sized: sized[0]
         )
 
-    def remember(self, owner: str, item_id: str, state: ToolState) -> None:
-        """Store the state after the answer whose last call has the item. One that is larger than
-        the capacity is not stored."""
+    def remember(self, owner: str, key: str, state: ToolState) -> None:
+        """Store the state after an answer, by the id of its last item of a hosted call, or of its
+        last call on Chat. One that is larger than the capacity is not stored."""
         size = len(json.dumps(state))
         if size <= self._states.maxsize:
-            self._states[(owner, item_id)] = size, state
+            self._states[(owner, key)] = size, state
 
-    def find(self, owner: str, item_ids: Iterable[str]) -> ToolState:
-        """The state that belongs to the first of the items that has one; empty if none has."""
-        for item_id in item_ids:
-            if (found := self._states.get((owner, item_id))) is not None:
+    def find(self, owner: str, keys: Iterable[str]) -> ToolState:
+        """The state that belongs to the first of the ids that has one; empty if none has."""
+        for key in keys:
+            if (found := self._states.get((owner, key))) is not None:
                 return found[1]
         return NO_STATE

@@ -39,7 +39,7 @@ from server.schemas.base import note_unknown
 from server.schemas.chat import CreateChatCompletion
 from server.store.chat_completions.base import StoredChatCompletion
 from server.store.items import SampledTurn
-from server.tools.base import ToolSession
+from server.tools.base import ToolSession, tool_state
 
 router = APIRouter()
 
@@ -71,6 +71,8 @@ async def create_chat_completion(request: Request) -> Response:
         if body.store is None:
             for turn in _turns(outbounds):
                 context.recall.remember(owner, turn)
+        if body.store is not False:
+            _remember_states(context, owner, outbounds, compiled.sessions)
         log_dropped(completion_id, sum(outbound.dropped_citations for outbound in outbounds))
         usages = [outbound.usage for outbound in outbounds]
         more = server_tool_use([outbound.call_counter for outbound in outbounds])
@@ -95,6 +97,19 @@ async def create_chat_completion(request: Request) -> Response:
     )
     feed = context.feed(run, encoder(include_usage=body.include_usage))
     return await respond(feed, request, stream=bool(body.stream), fold=fold)
+
+
+def _remember_states(
+    context: Context,
+    owner: str,
+    outbounds: Sequence[ChatOutbound],
+    sessions: Sequence[Sequence[ToolSession]],
+) -> None:
+    """Remember the states of tools after each choice whose calls the next prompt repeats."""
+    for outbound, opened in zip(outbounds, sessions, strict=True):
+        state = tool_state(opened)
+        if state and (turn := outbound.turn) is not None:
+            context.recalled_states.remember(owner, [*turn.ends][-1], state)
 
 
 def _render_options(

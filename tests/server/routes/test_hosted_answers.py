@@ -377,6 +377,27 @@ async def test_a_client_call_after_a_hosted_one_comes_back_with_both(open_app: A
     assert after[: len(before)] == before
 
 
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [({}, {"calls": 1}), ({"store": True}, {"calls": 1}), ({"store": False}, None)],
+)
+async def test_a_tool_has_its_state_after_a_client_call_of_chat(
+    open_app: Any, fields: dict[str, Any], state: dict[str, Any] | None
+) -> None:
+    lines = [{"prompt_contains": "from the client", "completion": final()}]
+    tools = [CODE, {"type": "function", "function": {"name": "f", "parameters": {}}}]
+    body = {**CHAT_BODY, "tools": tools, **fields}
+    tool = Tool()
+    script_lines = [*lines, *script(call("1"), FUNCTION_CALL)]
+    async with open_app(*script_lines, served_model_name=("m",)) as app:
+        app.use(tool)
+        message = (await app.post(CHAT, body)).json()["choices"][0]["message"]
+        call_id = message["tool_calls"][0]["id"]
+        result = {"role": "tool", "tool_call_id": call_id, "content": "from the client"}
+        await app.post(CHAT, {**body, "messages": [*CHAT_BODY["messages"], message, result]})
+    assert [context.state for context in tool.contexts] == [None, state]
+
+
 async def test_a_browser_call_is_an_item_of_its_own(open_app: Any) -> None:
     async with open_app(*script(call('{"query": "q"}', "browser.search"), final())) as app:
         app.use(Tool(SEARCH))
