@@ -19,6 +19,7 @@ from server.inbound.grammar import Masking
 from server.inbound.options import SummariesWhen, today
 from server.persistence.retrying import RetryPolicy
 from server.replay.recall import Recall
+from server.replay.recalled_calls import RecalledCalls
 from server.replay.sealing import Sealer
 from server.replay.tool_states import RecalledStates
 from server.settings import Settings
@@ -51,6 +52,7 @@ class Context:
     metrics: Metrics
     recall: Recall = field(default_factory=Recall)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
+    recalled_calls: RecalledCalls = field(default_factory=RecalledCalls)
     sealer: Sealer = field(default_factory=Sealer)
     draining: asyncio.Event = field(default_factory=asyncio.Event)
     traffic: Traffic = field(default_factory=Traffic)
@@ -105,6 +107,7 @@ class Context:
             tools=self.tools,
             tool_timeouts=self.settings.tool_timeouts,
             recalled_states=self.recalled_states,
+            recalled_calls=self.recalled_calls,
             summaries=self._summaries,
             context_length=self.context_length,
             cache_salt=self.cache_salt(owner),

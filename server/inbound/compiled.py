@@ -12,6 +12,7 @@ from server.inbound.options import SummariesWhen
 from server.inbound.tools import Tools
 from server.replay.content import Policy
 from server.replay.recall import Recall
+from server.replay.recalled_calls import RecalledCalls
 from server.replay.sealing import SealedInput, Sealer
 from server.replay.tool_states import RecalledStates
 from server.store.items import Item, ToolState
@@ -33,6 +34,7 @@ class CompileContext:
     tools: the server's hosted tools, by the types that name them in a request.
     tool_timeouts: seconds for one call of a hosted tool, by the tool's name.
     recalled_states: the states of tools after answers whose items may come back.
+    recalled_calls: calls of hosted tools in answers that are not stored.
     summaries: which answers have summaries of their reasoning. With `default`, clients get no other
     reasoning, so reasoning in plain text that comes back is a summary.
     is_new: whether the request was not compiled before. One that is compiled again for the record
@@ -54,6 +56,7 @@ class CompileContext:
     tools: Mapping[str, HostedTool] = field(default_factory=dict)
     tool_timeouts: Mapping[str, float] = field(default_factory=dict)
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
+    recalled_calls: RecalledCalls = field(default_factory=RecalledCalls)
     summaries: SummariesWhen = "never"
     is_new: bool = True
     context_length: int = CONTEXT_LENGTH

@@ -188,20 +188,22 @@ def _recalled(restored: Sequence[StoredItem], context: CompileContext) -> ToolSt
 async def _stored(
     request: CreateResponse, received: Sequence[Item], context: CompileContext
 ) -> tuple[Mapping[str, StoredItem], TurnsUpToCalls]:
-    """The stored items of the request, by id, and the turns up to its calls.
+    """The items of the request that the server has, by id, and the turns up to its calls.
 
     Raises StoreUnavailable, except for a request that is not to be stored and has no references.
     """
     store, owner = context.store, context.owner
+    hosted = (item["id"] for item in received if item["type"] in hosted_items.CALLS)
+    recalled = context.recalled_calls.find(owner, hosted)
     try:
-        known = await store.items(owner, items.ids_in(request.input))
+        known = {**recalled, **await store.items(owner, items.ids_in(request.input))}
         # A call may come back as a reference.
         calls = call_ids([*received, *(stored.item for stored in known.values())])
         return known, await store.turns_up_to_calls(owner, calls)
     except StoreUnavailable:
         if request.store is not False or any(item["type"] == items.REFERENCE for item in received):
             raise
-        return {}, {}
+        return recalled, {}
 
 
 def _compile(

@@ -59,6 +59,11 @@ def same_call(item: Item, ours: Item) -> bool:
     return all(_same(name, item.get(name), ours.get(name)) for name in names)
 
 
+def compared(item: Item) -> Item:
+    """The part of an item of a hosted tool that `same_call` reads."""
+    return {name: item.get(name) for name in ("id", "type", *_COMPARED.get(item["type"], ()))}
+
+
 def _same(name: str, value: Any, ours: Any) -> bool:
     if value is None or name in _OPTIONAL:
         return True

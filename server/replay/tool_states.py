@@ -8,12 +8,10 @@ pages that the model can still cite.
 import json
 from collections.abc import Iterable
 
-from cachetools import TTLCache
-
+from server.replay.recent import SECONDS, Recent
 from server.store.items import NO_STATE, ToolState
 
 CAPACITY = 64_000_000
-SECONDS = 3600.0
 
 
 class RecalledStates:
@@ -24,20 +22,16 @@ class RecalledStates:
     """
 
     def __init__(self, capacity: int = CAPACITY, seconds: float = SECONDS) -> None:
-        self._states: TTLCache[tuple[str, str], tuple[int, ToolState]] = TTLCache(
-            capacity, seconds, getsizeof=lambda sized: sized[0]
-        )
+        self._states = Recent[ToolState](capacity, seconds)
 
     def remember(self, owner: str, key: str, state: ToolState) -> None:
         """Store the state after an answer, by the id of its last item of a hosted call, or of its
         last call on Chat. One that is larger than the capacity is not stored."""
-        size = len(json.dumps(state))
-        if size <= self._states.maxsize:
-            self._states[(owner, key)] = size, state
+        self._states.remember(owner, key, state, len(json.dumps(state)))
 
     def find(self, owner: str, keys: Iterable[str]) -> ToolState:
         """The state that belongs to the first of the ids that has one; empty if none has."""
         for key in keys:
-            if (found := self._states.get((owner, key))) is not None:
-                return found[1]
+            if (found := self._states.find(owner, key)) is not None:
+                return found
         return NO_STATE

@@ -109,7 +109,7 @@ async def create(
             journal=journal,
             background=background,
             sessions=sessions,
-            last_events=_remembering(context, owner, response_id, outbound, sessions),
+            last_events=_remembering(context, owner, response, outbound, sessions),
             answered=compiled.answered,
             recorder=Recorder() if _is_recorded(request) else None,
         )
@@ -146,14 +146,19 @@ def _outbound(
 def _remembering(
     context: Context,
     owner: str,
-    response_id: str,
+    response: dict[str, Any],
     outbound: ResponsesOutbound,
     sessions: Sequence[ToolSession],
 ) -> LastEvents:
-    """What remembers the state of tools that can be cited when the answer is complete."""
+    """What remembers, when the answer is complete, what the store does not have of its tools.
+
+    That is the state of those that can be cited, and all calls where the answer is not stored.
+    """
 
     def remember() -> tuple[WireEvent, ...]:
-        log_dropped(response_id, outbound.dropped_citations)
+        log_dropped(response["id"], outbound.dropped_citations)
+        if not response["store"]:
+            context.recalled_calls.remember(owner, outbound.hosted_calls)
         state = tool_state(each for each in sessions if each.declaration.cites)
         if state and outbound.results_by_item_id:
             context.recalled_states.remember(owner, [*outbound.results_by_item_id][-1], state)

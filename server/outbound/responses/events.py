@@ -36,6 +36,7 @@ from server.outbound.responses.record import record_fields
 from server.outbound.usage import summary_usage
 from server.schemas.items import ItemStatus
 from server.schemas.responses import RECORD
+from server.store.items import StoredItem
 from server.tools.base import ApprovalRequested, CreatedFile, ToolCall, ToolProgress
 
 
@@ -93,6 +94,17 @@ class ResponsesOutbound:
     def open_item_id(self) -> str | None:
         """The id of the item that is open; None if none is."""
         return None if self._open_item is None else self._open_item.id
+
+    @property
+    def hosted_calls(self) -> list[StoredItem]:
+        """The calls of hosted tools that have ended, with their results."""
+        messages, results = self.messages_by_item_id, self.results_by_item_id
+        items = (event["item"] for event in self._done_events)
+        return [
+            StoredItem(item, messages.get(item["id"]), results[item["id"]])
+            for item in items
+            if item["id"] in results
+        ]
 
     @property
     def dropped_citations(self) -> int:

@@ -281,6 +281,25 @@ async def test_pages_can_be_cited_where_the_client_leaves_their_searches_out(
     assert annotation["url"] == f"{web.base}/limits"
 
 
+@pytest.mark.parametrize("store_fields", [{}, {"store": False}])
+async def test_the_model_reads_its_searches_again_when_their_items_come_back(
+    open_app: Any, web: Web, store_fields: dict[str, Any]
+) -> None:
+    lines = [
+        {"prompt_contains": "from the client", "completion": final()},
+        *turns(browse("search", query="limits"), browse("open", id=0), FUNCTION_CALL),
+    ]
+    body = {"tools": [*SEARCHES["tools"], FUNCTION], **store_fields}
+    async with open_app(*lines) as app:
+        app.use(web.tool)
+        output = (await app.post(RESPONSES, {"input": QUESTION, **body})).json()["output"]
+        result = {"call_id": output[-1]["call_id"], "output": "from the client"}
+        more = [*QUESTION, *output, {"type": "function_call_output", **result}]
+        await app.post(RESPONSES, {"input": more, **body})
+    before, after = [request.prompt_token_ids for request in app.backend.requests[-2:]]
+    assert after[: len(before)] == before
+
+
 async def test_a_link_of_an_earlier_search_is_opened(open_app: Any, web: Web) -> None:
     searches = (browse("search", query="limits"), browse("search", query="other"))
     lines = turns(*searches, browse("open", id=0, cursor=0), final("Done【2†L0】."))
