@@ -25,8 +25,11 @@ class RecalledStates:
         self._states = Recent[ToolState](capacity, seconds)
 
     def remember(self, owner: str, key: str, state: ToolState) -> None:
-        """Store the state after an answer, by the id of its last item of a hosted call, or of its
-        last call on Chat. One that is larger than the capacity is not stored."""
+        """Store the state after an answer; one that is larger than the capacity is not stored.
+
+        key: the id of the answer's last item of a tool that can be cited, or of its last call on
+        Chat.
+        """
         self._states.remember(owner, key, state, len(json.dumps(state)))
 
     def find(self, owner: str, keys: Iterable[str]) -> ToolState:

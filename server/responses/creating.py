@@ -157,11 +157,15 @@ def _remembering(
 
     def remember() -> tuple[WireEvent, ...]:
         log_dropped(response["id"], outbound.dropped_citations)
+        calls = outbound.hosted_calls
         if not response["store"]:
-            context.recalled_calls.remember(owner, outbound.hosted_calls)
-        state = tool_state(each for each in sessions if each.declaration.cites)
-        if state and outbound.results_by_item_id:
-            context.recalled_states.remember(owner, [*outbound.results_by_item_id][-1], state)
+            context.recalled_calls.remember(owner, calls)
+        citing = [each for each in sessions if each.declaration.cites]
+        # A client may leave out the items of other tools.
+        kinds = {each.declaration.item for each in citing}
+        ids = [call.item["id"] for call in calls if call.item["type"] in kinds]
+        if ids and (state := tool_state(citing)):
+            context.recalled_states.remember(owner, ids[-1], state)
         return ()
 
     return remember

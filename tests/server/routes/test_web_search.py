@@ -17,10 +17,11 @@ from server.outbound.responses.fold import fold
 from server.store.responses.base import Store
 from server.tools.browser.tool import BrowserOptions, BrowserTool
 from server.tools.fetch.client import Limits
-from tests.sampled import browse, final
-from tests.server.routes.test_hosted_answers import FUNCTION_CALL, kinds, sse
+from tests.sampled import browse, call, final
+from tests.server.routes.test_hosted_answers import CODE, FUNCTION_CALL, kinds, sse
 from tests.server.routes.test_openapi import checked
 from tests.server.tools.fetch.network import Site, answer
+from tests.server.tools.hosted import Tool
 
 RESPONSES, CHAT = "/v1/responses", "/v1/chat/completions"
 SOURCES = "web_search_call.action.sources"
@@ -276,6 +277,26 @@ async def test_pages_can_be_cited_where_the_client_leaves_their_searches_out(
         *_, called = (await app.post(RESPONSES, {"input": QUESTION, **body})).json()["output"]
         result = {"call_id": called["call_id"], "output": "from the client"}
         more = [*QUESTION, called, {"type": "function_call_output", **result}]
+        made = (await app.post(RESPONSES, {"input": more, **body})).json()
+    (annotation,) = made["output"][-1]["content"][0]["annotations"]
+    assert annotation["url"] == f"{web.base}/limits"
+
+
+async def test_pages_can_be_cited_where_the_client_leaves_out_the_calls_of_another_tool(
+    open_app: Any, web: Web
+) -> None:
+    lines = [
+        {"prompt_contains": "from the client", "completion": final("Yes【1†L0】.")},
+        {"prompt_contains": "RESULT 7", "completion": FUNCTION_CALL},
+        *turns(browse("search", query="limits"), browse("open", id=0), call("7")),
+    ]
+    body = {"tools": [*SEARCHES["tools"], CODE, FUNCTION], "store": False}
+    async with open_app(*lines) as app:
+        app.use(web.tool, Tool())
+        output = (await app.post(RESPONSES, {"input": QUESTION, **body})).json()["output"]
+        kept = [item for item in output if item["type"] != "code_interpreter_call"]
+        result = {"call_id": output[-1]["call_id"], "output": "from the client"}
+        more = [*QUESTION, *kept, {"type": "function_call_output", **result}]
         made = (await app.post(RESPONSES, {"input": more, **body})).json()
     (annotation,) = made["output"][-1]["content"][0]["annotations"]
     assert annotation["url"] == f"{web.base}/limits"
