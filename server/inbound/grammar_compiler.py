@@ -43,8 +43,10 @@ def _report(grammar: str) -> str:
         if type(error).__name__ != "PanicException":
             raise
         return "it makes the grammar library fail"
-    # Further lines of the report quote the grammar.
-    return report.partition("\n")[0].removesuffix(".")
+    # Further lines of the report quote the grammar, except for the reason why a regex is invalid.
+    first, *others = report.split("\n")
+    reasons = [line.removeprefix("error:") for line in others if line.startswith("error:")]
+    return "".join([first, *reasons[:1]]).removesuffix(".")
 
 
 def main(descriptor: int, seconds: float) -> None:

@@ -53,6 +53,19 @@ def test_the_problem_is_one_clause(sandbox: GrammarSandbox) -> None:
     assert "\n" not in problem
 
 
+@pytest.mark.parametrize(
+    ("regex", "reason"), [("(", "unclosed group"), ("(?!a)b", "look-around, including look-ahead")]
+)
+@pytest.mark.parametrize("in_schema", [False, True])
+def test_the_problem_of_a_regex_has_its_reason(
+    sandbox: GrammarSandbox, regex: str, reason: str, in_schema: bool
+) -> None:
+    body = SchemaJson({"type": "string", "pattern": regex}) if in_schema else RegexText(regex)
+    problem = sandbox.problem(answer_grammar(GrammarSpec(answer=body)))
+    assert problem is not None
+    assert f"regex parse error: {reason}" in problem
+
+
 def test_a_slow_grammar_is_stopped(sandbox: GrammarSandbox) -> None:
     assert sandbox.problem(SLOW) == "it takes longer than 1.5 s to compile"
 
