@@ -2,23 +2,16 @@
 
 import asyncio
 import logging
-import os
-import shutil
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import mcp_types as types
+from mcp.client import session as client_session
 from mcp.client.client import Client
-from mcp.client.sse import sse_client
-from mcp.client.stdio import StdioServerParameters, get_default_environment, stdio_client
-from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -30,14 +23,20 @@ from server.tools.mcp.failures import (
     http_error,
     protocol_error,
 )
-from server.tools.mcp.http import Exchange, Guard, GuardTransport, http_client
+from server.tools.mcp.http import Exchange
 from server.tools.mcp.message_size import MAX_RESPONSE, TOO_LARGE
-from server.tools.mcp.servers import Server
 
 logger = logging.getLogger(__name__)
 
 PING_SECONDS = 10.0
 """Seconds in which a server that works answers a ping."""
+
+PROBE_SECONDS = 3.0
+"""Seconds in which a server says which protocol it has; one that does not is taken for an old one.
+
+By default, the SDK would wait for as long as a list of tools may take. A server that starts more
+slowly loses nothing: it is asked again where it refuses the handshake of old ones.
+"""
 
 CLOSE_SECONDS = 0.5
 """Seconds in which `close` ends a session in order; the connection is cut afterwards."""
@@ -47,18 +46,13 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 
 _NAME = "gpt-oss-server"
 _LOGGERS = ("mcp", "client", "httpx2", "httpcore2")  # the SDK's sessions log as "client"
-_OLD_SERVER = frozenset({400, 404, 405, 406, 415})
-_CLOSED = "Connection closed"  # the SDK's error for requests on a transport that ended
+CLOSED = "Connection closed"
+"""The SDK's error for requests on a transport that ended."""
 # The SDK's errors for a status without an error of JSON-RPC in the body, and for what it leads to.
 _STAND_INS = frozenset(
-    {"Server returned an error response", "Not Found", "Session terminated", _CLOSED}
+    {"Server returned an error response", "Not Found", "Session terminated", CLOSED}
 )
 _MAX_PAGES = 64
-_SUPERVISOR = (
-    f"import sys; sys.path.append({str(Path(__file__).parents[3])!r}); "
-    "from server.tools.mcp.supervisor import main; main()"
-)
-
 Result = TypeVar("Result", bound=BaseModel)
 T = TypeVar("T")
 Progress = Callable[[], None]
@@ -81,10 +75,14 @@ class Negotiated:
     discovered: types.DiscoverResult | None = None
 
 
-def silence_sdk() -> None:
-    """Turn off the loggers of the SDK: they write what servers sent, and URLs with secrets."""
+def prepare_sdk() -> None:
+    """Turn off the loggers of the SDK, which write what servers sent, and URLs with secrets.
+
+    Limit the time to wait for the answer which protocol a server has, too.
+    """
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    client_session.DISCOVER_TIMEOUT_SECONDS = PROBE_SECONDS
 
 
 class Connection:
@@ -230,7 +228,7 @@ class Connection:
             await self._list_for_headers()
             return await session.send_request(request, result, progress_callback=on_progress)
         except Exception as error:
-            if isinstance(error, MCPError) and error.message == _CLOSED:
+            if isinstance(error, MCPError) and error.message == CLOSED:
                 self._closing.set()  # The next call opens another connection.
             raise self.failure(error) from None
         except asyncio.CancelledError:
@@ -354,65 +352,6 @@ def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return error
 
 
-class Dialer:
-    """Opens connections.
-
-    guard: limits the addresses of HTTP connections. background: gets the tasks of connections that
-    were cut, which have to be kept until they end.
-    """
-
-    def __init__(
-        self, guard: GuardTransport, background: Callable[[asyncio.Task[None]], None]
-    ) -> None:
-        self._guard = guard
-        self._background = background
-
-    async def dial(self, server: Server, known: Negotiated | None = None) -> Connection:
-        """An open connection. known: what an earlier one agreed on. Raises Failure.
-
-        Without `known`, streamable HTTP is tried first. A server that refuses it is an old one, and
-        SSE is tried, as the protocol's rules for compatibility say:
-        https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
-        """
-        kinds: list[TransportKind] = ["http", "sse"] if server.url else ["stdio"]
-        if known is not None:
-            kinds = [known.transport]
-        first: Failure | None = None
-        for kind in kinds:
-            connection = self._connection(server, kind, known)
-            try:
-                await connection.ready()
-                return connection
-            except Failure as failure:
-                first = first or failure
-                if connection.exchange.status not in _OLD_SERVER:
-                    break
-            except asyncio.CancelledError:
-                self._background(connection.abort())
-                raise
-        assert first is not None
-        raise first
-
-    def _connection(
-        self, server: Server, kind: TransportKind, known: Negotiated | None
-    ) -> Connection:
-        exchange = Exchange()
-        if server.url is None:
-            return Connection(_stdio(server), exchange, kind, known, server.label)
-
-        def guard(transport: Any) -> Any:
-            return self._guard(transport, server.allow_private)
-
-        headers = dict(server.headers)
-        if kind == "sse":
-            exchange.gets = True
-            factory = partial(_sse_http_client, guard, exchange)
-            transport = sse_client(server.url, headers=headers, httpx_client_factory=factory)
-        else:
-            transport = _streamable(server.url, guard, exchange, headers)
-        return Connection(transport, exchange, kind, known, server.label)
-
-
 @asynccontextmanager
 async def _watched(
     transport: AbstractAsyncContextManager[Any], ended: asyncio.Event
@@ -442,41 +381,6 @@ class _Watched:
 
     def __aiter__(self) -> AsyncIterator[Any]:
         return aiter(self._messages)
-
-
-@asynccontextmanager
-async def _streamable(
-    url: str, guard: Guard, exchange: Exchange, headers: dict[str, str]
-) -> AsyncIterator[Any]:
-    async with (
-        http_client(guard, exchange, headers) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_RESPONSE) as streams,
-    ):
-        yield streams
-
-
-def _sse_http_client(
-    guard: Guard, exchange: Exchange, headers: Any = None, timeout: Any = None, auth: Any = None
-) -> Any:
-    """As `http_client`. The SDK's timeout would end a connection that is silent for 5 minutes."""
-    return http_client(guard, exchange, headers)
-
-
-@asynccontextmanager
-async def _stdio(server: Server) -> AsyncIterator[Any]:
-    """The program of a server, which the supervisor ends. Raises OSError if there is none."""
-    paths = {**get_default_environment(), **server.env}.get("PATH")
-    if shutil.which(server.command[0], path=paths) is None:
-        raise FileNotFoundError(server.command[0])
-    parameters = StdioServerParameters(
-        command=sys.executable,
-        args=["-I", "-S", "-B", "-c", _SUPERVISOR, *server.command],
-        env=dict(server.env),
-    )
-    # What the program writes to stderr may hold the contents of calls.
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230  never blocks
-        async with stdio_client(parameters, errlog=nowhere) as streams:
-            yield streams
 
 
 async def within(seconds: float, work: Awaitable[T], failure: Failure) -> T:

@@ -4,7 +4,8 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from server.tools.mcp.connection import Connection, Dialer, Negotiated, silence_sdk, within
+from server.tools.mcp.connection import Connection, Negotiated, prepare_sdk, within
+from server.tools.mcp.dialer import Dialer
 from server.tools.mcp.failures import CONNECTION_CLOSED, protocol_error, timed_out
 from server.tools.mcp.http import GuardTransport
 from server.tools.mcp.listing import Listings
@@ -25,7 +26,7 @@ class Runtime:
     """
 
     def __init__(self, guard: GuardTransport) -> None:
-        silence_sdk()
+        prepare_sdk()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._dialer = Dialer(guard, self.keep)
         self._programs: dict[str, asyncio.Task[Connection]] = {}

@@ -19,7 +19,8 @@ from harmony.grammar import SchemaJson
 from server.errors import InvalidRequest
 from server.inbound.hosted import AnswerContext, HostedEntry
 from server.tools.base import ApprovalRequested, ToolCall, ToolProgress, ToolResult
-from server.tools.mcp import connection, listing, runtime
+from server.tools.mcp import connection, dialer, listing, runtime
+from server.tools.mcp.connection import Connection
 from server.tools.mcp.rules import ALWAYS, NEVER, ApprovalRule, ToolFilter
 from server.tools.mcp.servers import Server
 from server.tools.mcp.tool import McpTool
@@ -157,7 +158,7 @@ async def test_a_server_over_sse_may_be_silent_for_all_the_time_of_a_call(
 ) -> None:
     """The SDK would end the connection after five minutes; here sooner."""
     impatient = partial(sse_client, sse_read_timeout=0.1)
-    monkeypatch.setattr(connection, "sse_client", impatient)
+    monkeypatch.setattr(dialer, "sse_client", impatient)
     tool = await make_tool(Server("t", url=sse_url, allow_private=True))
     session = await tool.open(NEVER_ASK, context())
 
@@ -357,16 +358,16 @@ async def test_a_program_that_starts_slowly_is_there_for_a_later_request(
 async def test_a_program_that_never_starts_is_given_up_and_started_again(
     make_tool: MakeTool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def counted_dial(*arguments: Any) -> connection.Connection:
+    async def counted_dial(*arguments: Any) -> Connection:
         dialled.append(arguments)
         return await dial(*arguments)
 
     dialled: list[Any] = []
-    dial = connection.Dialer.dial
+    dial = dialer.Dialer.dial
     files = (str(tmp_path / "starts"), str(tmp_path / "never"), "")
     tool = await make_tool(Server("t", command=(sys.executable, "-c", WAITING, *files)))
     monkeypatch.setattr(runtime, "START_SECONDS", 0.1)
-    monkeypatch.setattr(connection.Dialer, "dial", counted_dial)
+    monkeypatch.setattr(dialer.Dialer, "dial", counted_dial)
 
     sessions = [await tool.open(NEVER_ASK, context()) for _ in range(2)]
 

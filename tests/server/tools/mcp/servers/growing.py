@@ -1,10 +1,15 @@
-"""A program of an older protocol: each call adds a tool, of which it tells the client."""
+"""A program of an older protocol: each call adds a tool, of which it tells the client.
+
+What it does not know is an error, or, as the first argument says, `ends` the program or gets no
+answer (`silent`).
+"""
 
 import json
 import sys
 from typing import Any
 
 tools = ["first"]
+of_unknown = sys.argv[1:2]
 
 
 def send(**message: Any) -> None:
@@ -30,5 +35,9 @@ for line in sys.stdin:
     request = json.loads(line)
     if "id" in request:
         result = result_of(request["method"], request.get("params", {}))
+        if result is None and of_unknown == ["ends"]:
+            sys.exit(1)
+        if result is None and of_unknown == ["silent"]:
+            continue
         unknown = {"error": {"code": -32601, "message": "Method not found"}}
         send(id=request["id"], **({"result": result} if result else unknown))
