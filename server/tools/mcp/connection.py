@@ -14,6 +14,7 @@ from mcp.client import session as client_session
 from mcp.client.client import Client
 from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -24,6 +25,7 @@ from server.tools.mcp.failures import (
     protocol_error,
 )
 from server.tools.mcp.http import Exchange
+from server.tools.mcp.leniency import mended
 from server.tools.mcp.message_size import MAX_RESPONSE, TOO_LARGE
 
 logger = logging.getLogger(__name__)
@@ -365,7 +367,7 @@ async def _watched(
 
 
 class _Watched:
-    """The messages of a transport, as the SDK reads them."""
+    """The messages of a transport, as the SDK reads them. Their results are mended."""
 
     def __init__(self, messages: Any, ended: asyncio.Event) -> None:
         self._messages = messages
@@ -379,8 +381,11 @@ class _Watched:
         self._ended.set()
         await self._messages.__aexit__(*error)
 
-    def __aiter__(self) -> AsyncIterator[Any]:
-        return aiter(self._messages)
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        async for item in self._messages:
+            if isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCResponse):
+                item.message.result = mended(item.message.result)
+            yield item
 
 
 async def within(seconds: float, work: Awaitable[T], failure: Failure) -> T:

@@ -179,7 +179,6 @@ LISTS = {
     "/big": "more than it may",
     "/expanding": "1,048,576 bytes",
     "/deeper": "not valid",
-    "/no-schema": "not valid",
     "/not-tools": "not valid",
 }
 
@@ -252,6 +251,14 @@ async def test_names_that_no_header_can_have_are_left_out(
 
     assert [each.name for each in session.declaration.functions] == ["h__add"]
     assert [each["name"] for each in session.declaration.opening[0]["tools"]] == ["add"]
+
+
+async def test_an_invalid_tool_costs_no_other(hostile: Hostile, make_tool: MakeTool) -> None:
+    tool = await make_tool(hostile("/invalid"))
+
+    declared = (await tool.open(ENTRY, context())).declaration
+
+    assert [each.name for each in declared.functions] == ["h__bare", "h__add"]
 
 
 async def test_tools_that_run_only_as_tasks_are_left_out(
@@ -483,6 +490,7 @@ KINDS = {
     "/kinds": "5\n[audio of type audio/wav, 3 bytes, left out]\n[resource: f at file:///f]\n"
     "[resource: file:///t]\ninside\n[resource of type binary, 3 bytes, left out]",
     "/structured": '{"sum":5}',
+    "/only-structured": '{"sum":5}',
     "/empty": "[The tool returned nothing.]",
 }
 

@@ -76,8 +76,8 @@ LISTS: dict[str, Any] = {
     "/regex": shaped({"type": "object", "properties": {"a": SLOW}}),
     "/many": named(*(f"t{n}" for n in range(200))),
     "/big": {"tools": [{**TOOL, "description": "x", "title": "x" * (5 << 20)}]},
-    "/no-schema": shaped({"type": "object", "properties": {"a": None}}),
     "/not-tools": {"tools": "none"},
+    "/invalid": {"tools": [None, {"name": "bare"}, {**TOOL, "outputSchema": {"type": "array"}}]},
     "/repeats": shaped(
         {
             "type": "object",
@@ -226,6 +226,7 @@ RESULTS: dict[str, Any] = {
         ]
     },
     "/structured": {"content": [], "structuredContent": {"sum": 5}},
+    "/only-structured": {"structuredContent": {"sum": 5}},
     "/empty": {"content": []},
     "/wide": {"content": [{"type": "text", "text": "é" * 300_000}]},
     "/table": {"content": [{"type": "text", "text": '"[{,' * 200_000}]},

@@ -1,0 +1,99 @@
+"""What is mended in results that the SDK would refuse."""
+
+from typing import Any
+
+import pytest
+from mcp_types.methods import parse_server_result
+
+from server.tools.mcp.leniency import mended
+
+OBJECT = {"type": "object"}
+NAMED = {"name": "add", "inputSchema": OBJECT}
+
+
+def mended_tool(tool: Any) -> dict[str, Any]:
+    (kept,) = mended({"tools": [tool]})["tools"]
+    assert isinstance(kept, dict)
+    return kept
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (None, OBJECT),
+        (True, OBJECT),
+        ({}, OBJECT),
+        ({"type": ["object", "null"]}, OBJECT),
+        ({"type": "object", "properties": []}, OBJECT),
+        ({"type": "object", "properties": {"a": None}}, {**OBJECT, "properties": {"a": {}}}),
+        ({"type": "object", "properties": {"a": True}}, {**OBJECT, "properties": {"a": True}}),
+        ({"type": "object", "required": True}, OBJECT),
+        ({"type": "object", "required": [1]}, OBJECT),
+        ({"type": "object", "$schema": 7}, OBJECT),
+        ({"anyOf": [OBJECT]}, {"anyOf": [OBJECT], "type": "object"}),
+        ({"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a", "type": "object"}),
+    ],
+)
+def test_the_schema_of_a_tool_is_one_of_an_object(schema: Any, expected: Any) -> None:
+    assert mended_tool({**NAMED, "inputSchema": schema})["inputSchema"] == expected
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"description": 5},
+        {"annotations": []},
+        {"annotations": {"title": 3}},
+        {"execution": {"taskSupport": "maybe"}},
+        {"title": 5},
+        {"icons": "x"},
+        {"outputSchema": {"type": "array"}},
+        {"_meta": []},
+    ],
+)
+def test_an_invalid_part_of_a_tool_is_dropped(odd: dict[str, Any]) -> None:
+    assert mended_tool({**NAMED, **odd}) == NAMED
+
+
+def test_what_is_valid_in_a_tool_stays() -> None:
+    tool = {
+        **NAMED,
+        "description": "Add.",
+        "inputSchema": {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {"a": {"type": "integer"}},
+            "required": ["a"],
+        },
+        "annotations": {"readOnlyHint": True},
+        "execution": {"taskSupport": "required"},
+    }
+
+    assert mended_tool(tool) == tool
+
+
+def test_tools_without_a_name_are_left_out() -> None:
+    result = {"tools": [None, "add", {"inputSchema": OBJECT}, {**NAMED, "name": 5}, NAMED]}
+
+    assert mended(result) == {"tools": [NAMED]}
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+def test_the_sdk_takes_a_list_of_mended_tools(version: str) -> None:
+    result = mended({"tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
+
+    parse_server_result("tools/list", version, result)
+
+
+def test_structured_content_alone_is_a_result() -> None:
+    for result in ({}, {"content": None}):
+        structured = {**result, "structuredContent": {"sum": 5}}
+        assert mended(structured) == {"structuredContent": {"sum": 5}, "content": []}
+
+
+@pytest.mark.parametrize(
+    "result",
+    [{}, {"tools": "none"}, {"content": None}, {"content": 5, "structuredContent": {}}],
+)
+def test_other_results_stay_as_they_are(result: dict[str, Any]) -> None:
+    assert mended(result) == result
