@@ -46,13 +46,17 @@ def truncated(text: str) -> str:
 
 def _texts(result: types.CallToolResult) -> Iterator[str]:
     texts = [_text(block) for block in result.content]
-    yield from texts
-    if result.structured_content is None:
+    if result.structured_content is None or _has_text(result):
+        yield from texts
         return
     # Servers repeat structured content as text, for clients that read only text.
-    if not any(isinstance(block, types.TextContent) for block in result.content):
-        # orjson writes no integers of more than 64 bits.
-        yield json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+    yield from (text for text in texts if text.strip())
+    # orjson writes no integers of more than 64 bits.
+    yield json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+
+
+def _has_text(result: types.CallToolResult) -> bool:
+    return any(isinstance(each, types.TextContent) and each.text.strip() for each in result.content)
 
 
 def _text(block: types.ContentBlock) -> str:

@@ -38,6 +38,17 @@ def test_structured_content_may_have_numbers_of_any_size() -> None:
     assert read_result(result, Redactor()).text == f'{{"n":{1 << 80}}}'
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", '{"sum":5}'), (" \n", '{"sum":5}'), ("Added.", "Added.")],
+)
+def test_structured_content_is_given_where_the_text_says_nothing(text: str, expected: str) -> None:
+    block = types.TextContent(type="text", text=text)
+    result = types.CallToolResult(content=[block], structured_content={"sum": 5})
+
+    assert read_result(result, Redactor()).text == expected
+
+
 def test_a_secret_that_is_a_number_in_structured_content_is_redacted() -> None:
     result = types.CallToolResult(content=[], structured_content={"pin": 12345678})
 
