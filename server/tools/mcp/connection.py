@@ -289,6 +289,8 @@ class Connection:
             is_parse_error = error.code == types.PARSE_ERROR  # The SDK quotes the answer.
             message = "The server's answer is not valid." if is_parse_error else error.message
             return protocol_error(message, error.code)
+        if isinstance(error, RuntimeError):  # All that the SDK raises it for.
+            return protocol_error("The server has no version of the protocol that is known here.")
         if isinstance(error, OSError) and self._kind == "stdio":
             return protocol_error("The server's program could not be started.", CONNECTION_CLOSED)
         return protocol_error(

@@ -173,6 +173,7 @@ LISTS = {
     "/list-hang": "took more than",
     "/list-fails": "HTTP 500",
     "/deaf": "took more than",
+    "/version": "version of the protocol",
     "/pages": "64 pages",
     "/too-many": "4,096 tools",
     "/many": "128 tools",

@@ -261,7 +261,7 @@ async def answer(writer: Writer, path: str, headers: dict[str, str], body: bytes
         return await send(writer, 502, "text/plain", b"")
     if method == "initialize":
         server = {"name": "hostile", "version": "1"}
-        version = params["protocolVersion"]
+        version = "1.0" if path == "/version" else params["protocolVersion"]
         reply["result"] = {"protocolVersion": version, "capabilities": {}, "serverInfo": server}
         if path.startswith("/forgets"):
             made = f"mcp-session-id: {path}{counted[f'{path} initialize ']}"
