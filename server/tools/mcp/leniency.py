@@ -2,7 +2,8 @@
 
 For one tool that is not quite as the protocol demands, the SDK takes none of a list. Many servers
 have such: generators of schemas write no `type` for a union, and `{}` or nothing for no arguments,
-and PHP writes no properties as an empty array.
+and PHP writes no properties as an empty array. So it is with one part of a call's result: an
+audience that the protocol does not have, content of an own kind, or a link without a name.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,6 +11,8 @@ from typing import Any
 
 import mcp_types as types
 from pydantic import BaseModel, ValidationError
+
+from server.tools.mcp.results import UNKNOWN
 
 
 def _is_text(value: Any) -> bool:
@@ -53,16 +56,44 @@ _KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
 def mended(result: dict[str, Any]) -> dict[str, Any]:
     """The result of a request, as the SDK takes it.
 
-    Tools have only the fields that are used and that are valid. Those without a name are left out.
-    A result of a call with only structured content has no other.
+    Tools, and the content of a call's result, have only the parts that are used and that are valid.
+    Tools without a name are left out. A result with only structured content has no other.
     """
     tools = result.get("tools")
     if isinstance(tools, list):
         kept = (_tool(tool) for tool in tools if isinstance(tool, dict))
         return {**result, "tools": [tool for tool in kept if "name" in tool]}
-    if result.get("structuredContent") is not None and result.get("content") is None:
-        return {**result, "content": []}
-    return result
+    if result.get("content") is None and result.get("structuredContent") is None:
+        return result
+    content = result.get("content") or []
+    blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
+    # Some servers write null for what is not there.
+    return {name: part for name, part in result.items() if part is not None} | {"content": blocks}
+
+
+def _block(block: Any) -> dict[str, Any]:
+    """One part of the content of a call's result."""
+    match block:
+        case {"type": "text", "text": str(text)} | str(text):
+            return {"type": "text", "text": text}
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            return {"type": kind, "data": data, "mimeType": _text(block, "mimeType", "unknown")}
+        case {"type": "resource_link", "uri": str(uri)}:
+            return {"type": "resource_link", "uri": uri, "name": _text(block, "name", uri)}
+        case {"type": "resource", "resource": {"text": str(text)} as inner}:
+            resource = {"uri": _text(inner, "uri", ""), "text": text}
+            return {"type": "resource", "resource": resource}
+        case {"type": "resource", "resource": {"blob": str(blob)} as inner}:
+            kind = _text(inner, "mimeType", "binary")
+            return {"type": "resource", "resource": {"uri": "", "blob": blob, "mimeType": kind}}
+        case {"text": str(text)}:
+            return {"type": "text", "text": text}
+    return {"type": "text", "text": UNKNOWN}
+
+
+def _text(value: Mapping[str, Any], name: str, default: str) -> str:
+    text = value.get(name)
+    return text if isinstance(text, str) else default
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

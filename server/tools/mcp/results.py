@@ -13,6 +13,7 @@ from server.tools.mcp.redaction import Redactor
 
 TRUNCATED = "\n[The rest of the result is left out.]"
 NO_OUTPUT = "[The tool returned nothing.]"
+UNKNOWN = "[content of an unknown kind left out]"
 
 
 def read_result(result: types.CallToolResult, redactor: Redactor) -> ToolResult:
@@ -73,7 +74,7 @@ def _text(block: types.ContentBlock) -> str:
             return f"[resource: {uri}]\n{text}"
         case types.EmbeddedResource(resource=types.BlobResourceContents() as blob):
             return _note("resource", blob.mime_type or "binary", blob.blob)
-    return "[content of an unknown kind left out]"
+    return UNKNOWN
 
 
 def _note(what: str, kind: str, data: str) -> str:

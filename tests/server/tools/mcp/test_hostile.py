@@ -491,6 +491,7 @@ KINDS = {
     "/kinds": "5\n[audio of type audio/wav, 3 bytes, left out]\n[resource: f at file:///f]\n"
     "[resource: file:///t]\ninside\n[resource of type binary, 3 bytes, left out]",
     "/structured": '{"sum":5}',
+    "/own-kind": "[content of an unknown kind left out]\n5",
     "/only-structured": '{"sum":5}',
     "/empty": "[The tool returned nothing.]",
 }

@@ -78,11 +78,53 @@ def test_tools_without_a_name_are_left_out() -> None:
     assert mended(result) == {"tools": [NAMED]}
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
-def test_the_sdk_takes_a_list_of_mended_tools(version: str) -> None:
-    result = mended({"tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
+TEXT = {"type": "text", "text": "5"}
+NOTE = {"type": "text", "text": "[content of an unknown kind left out]"}
+PICTURE = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+LINK = {"type": "resource_link", "uri": "file:///f", "name": "f"}
+INSIDE = {"uri": "file:///t", "text": "inside"}
 
-    parse_server_result("tools/list", version, result)
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        (TEXT, TEXT),
+        ({**TEXT, "annotations": {"audience": ["system"], "priority": 5}}, TEXT),
+        ({"text": "5"}, TEXT),
+        ("5", TEXT),
+        ({"type": "text"}, NOTE),
+        ({"type": "text", "text": 5}, NOTE),
+        ({"type": "json", "json": {"a": 1}}, NOTE),
+        (None, NOTE),
+        ({**PICTURE, "_meta": 5}, PICTURE),
+        ({"type": "audio", "data": "AAAA"}, {**PICTURE, "type": "audio", "mimeType": "unknown"}),
+        ({**LINK, "size": "large"}, LINK),
+        ({"type": "resource_link", "uri": "file:///f"}, {**LINK, "name": "file:///f"}),
+        ({"type": "resource", "resource": INSIDE}, {"type": "resource", "resource": INSIDE}),
+        (
+            {"type": "resource", "resource": {"text": "inside"}},
+            {"type": "resource", "resource": {"uri": "", "text": "inside"}},
+        ),
+        (
+            {"type": "resource", "resource": {"blob": "AAAA"}},
+            {"type": "resource", "resource": {"uri": "", "blob": "AAAA", "mimeType": "binary"}},
+        ),
+        ({"type": "resource", "resource": {"uri": "file:///t"}}, NOTE),
+    ],
+)
+def test_an_invalid_part_of_content_is_mended(block: Any, expected: dict[str, Any]) -> None:
+    assert mended({"content": [TEXT, block]}) == {"content": [TEXT, expected]}
+
+
+def test_content_that_is_no_list_is_one_block() -> None:
+    for content in ("5", TEXT):
+        assert mended({"content": content}) == {"content": [TEXT]}
+
+
+def test_null_is_left_out_of_the_result_of_a_call() -> None:
+    result = {"content": [TEXT], "isError": None, "structuredContent": None}
+
+    assert mended(result) == {"content": [TEXT]}
 
 
 def test_structured_content_alone_is_a_result() -> None:
@@ -91,9 +133,15 @@ def test_structured_content_alone_is_a_result() -> None:
         assert mended(structured) == {"structuredContent": {"sum": 5}, "content": []}
 
 
-@pytest.mark.parametrize(
-    "result",
-    [{}, {"tools": "none"}, {"content": None}, {"content": 5, "structuredContent": {}}],
-)
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+def test_the_sdk_takes_what_is_mended(version: str) -> None:
+    tools = mended({"tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
+    content = mended({"content": [None, LINK | {"name": 5}, PICTURE | {"mimeType": 5}]})
+
+    parse_server_result("tools/list", version, tools)
+    parse_server_result("tools/call", version, content)
+
+
+@pytest.mark.parametrize("result", [{}, {"tools": "none"}, {"content": None}])
 def test_other_results_stay_as_they_are(result: dict[str, Any]) -> None:
     assert mended(result) == result

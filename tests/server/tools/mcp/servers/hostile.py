@@ -226,6 +226,7 @@ RESULTS: dict[str, Any] = {
         ]
     },
     "/structured": {"content": [], "structuredContent": {"sum": 5}},
+    "/own-kind": {"content": [{"type": "json", "json": {}}, {"type": "text", "text": "5"}]},
     "/only-structured": {"structuredContent": {"sum": 5}},
     "/empty": {"content": []},
     "/wide": {"content": [{"type": "text", "text": "é" * 300_000}]},
