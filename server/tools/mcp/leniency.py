@@ -53,6 +53,12 @@ _KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
+# The latest protocol demands these, and many servers that speak it do not send them. Other ones
+# ignore them, as does the client, which keeps lists as long as it wants.
+_COMPLETE = {"resultType": "complete"}
+_LIST = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
+
+
 def mended(result: dict[str, Any]) -> dict[str, Any]:
     """The result of a request, as the SDK takes it.
 
@@ -62,13 +68,14 @@ def mended(result: dict[str, Any]) -> dict[str, Any]:
     tools = result.get("tools")
     if isinstance(tools, list):
         kept = (_tool(tool) for tool in tools if isinstance(tool, dict))
-        return {**result, "tools": [tool for tool in kept if "name" in tool]}
+        return {**result, **_LIST, "tools": [tool for tool in kept if "name" in tool]}
     if result.get("content") is None and result.get("structuredContent") is None:
         return result
     content = result.get("content") or []
     blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
     # Some servers write null for what is not there.
-    return {name: part for name, part in result.items() if part is not None} | {"content": blocks}
+    there = {name: part for name, part in result.items() if part is not None}
+    return {**_COMPLETE, **there, "content": blocks}
 
 
 def _block(block: Any) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_what_is_valid_in_a_tool_stays() -> None:
 def test_tools_without_a_name_are_left_out() -> None:
     result = {"tools": [None, "add", {"inputSchema": OBJECT}, {**NAMED, "name": 5}, NAMED]}
 
-    assert mended(result) == {"tools": [NAMED]}
+    assert mended(result)["tools"] == [NAMED]
 
 
 TEXT = {"type": "text", "text": "5"}
@@ -113,29 +113,34 @@ INSIDE = {"uri": "file:///t", "text": "inside"}
     ],
 )
 def test_an_invalid_part_of_content_is_mended(block: Any, expected: dict[str, Any]) -> None:
-    assert mended({"content": [TEXT, block]}) == {"content": [TEXT, expected]}
+    assert mended({"content": [TEXT, block]})["content"] == [TEXT, expected]
 
 
 def test_content_that_is_no_list_is_one_block() -> None:
     for content in ("5", TEXT):
-        assert mended({"content": content}) == {"content": [TEXT]}
+        assert mended({"content": content})["content"] == [TEXT]
 
 
 def test_null_is_left_out_of_the_result_of_a_call() -> None:
     result = {"content": [TEXT], "isError": None, "structuredContent": None}
 
-    assert mended(result) == {"content": [TEXT]}
+    assert mended(result) == {"resultType": "complete", "content": [TEXT]}
 
 
 def test_structured_content_alone_is_a_result() -> None:
     for result in ({}, {"content": None}):
-        structured = {**result, "structuredContent": {"sum": 5}}
-        assert mended(structured) == {"structuredContent": {"sum": 5}, "content": []}
+        structured = mended({**result, "structuredContent": {"sum": 5}})
+        assert (structured["structuredContent"], structured["content"]) == ({"sum": 5}, [])
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25"])
+def test_the_type_of_a_result_stays() -> None:
+    assert mended({"content": [], "resultType": "own"})["resultType"] == "own"
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
 def test_the_sdk_takes_what_is_mended(version: str) -> None:
-    tools = mended({"tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
+    odd = {"ttlMs": None, "cacheScope": "session"}
+    tools = mended({**odd, "tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
     content = mended({"content": [None, LINK | {"name": 5}, PICTURE | {"mimeType": 5}]})
 
     parse_server_result("tools/list", version, tools)
