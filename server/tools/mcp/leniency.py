@@ -3,7 +3,8 @@
 For one tool that is not quite as the protocol demands, the SDK takes none of a list. Many servers
 have such: generators of schemas write no `type` for a union, and `{}` or nothing for no arguments,
 and PHP writes no properties as an empty array. So it is with one part of a call's result: an
-audience that the protocol does not have, content of an own kind, or a link without a name.
+audience that the protocol does not have, content of an own kind, or a link without a name. And what
+a server says of itself at first ends the connection where PHP writes an empty array for an object.
 """
 
 from collections.abc import Callable, Mapping
@@ -57,25 +58,42 @@ _KEYWORDS: Mapping[str, Callable[[Any], bool]] = {
 # ignore them, as does the client, which keeps lists as long as it wants.
 _COMPLETE = {"resultType": "complete"}
 _LIST = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
+_VERSIONS = ("protocolVersion", "supportedVersions")
+_UNNAMED = {"name": "", "version": ""}
 
 
 def mended(result: dict[str, Any]) -> dict[str, Any]:
     """The result of a request, as the SDK takes it.
 
-    Tools, and the content of a call's result, have only the parts that are used and that are valid.
-    Tools without a name are left out. A result with only structured content has no other.
+    What a server says of itself, its tools, and the content of a call's result have only the parts
+    that are used and that are valid. Tools without a name are left out. A result with only
+    structured content has no other.
     """
-    tools = result.get("tools")
-    if isinstance(tools, list):
+    if result.get("content") is not None or result.get("structuredContent") is not None:
+        return _called(result)
+    versions = {name: result[name] for name in _VERSIONS if name in result}
+    if versions:
+        return {**versions, "capabilities": _capabilities(result), "serverInfo": _UNNAMED}
+    if isinstance(tools := result.get("tools"), list):
         kept = (_tool(tool) for tool in tools if isinstance(tool, dict))
         return {**result, **_LIST, "tools": [tool for tool in kept if "name" in tool]}
-    if result.get("content") is None and result.get("structuredContent") is None:
-        return result
+    return result
+
+
+def _called(result: dict[str, Any]) -> dict[str, Any]:
     content = result.get("content") or []
     blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
     # Some servers write null for what is not there.
     there = {name: part for name, part in result.items() if part is not None}
     return {**_COMPLETE, **there, "content": blocks}
+
+
+def _capabilities(result: dict[str, Any]) -> dict[str, Any]:
+    """Of what a server can do, whether it tells of changes: no more is used."""
+    match result:
+        case {"capabilities": {"tools": {"listChanged": True}}}:
+            return {"tools": {"listChanged": True}}
+    return {}
 
 
 def _block(block: Any) -> dict[str, Any]:

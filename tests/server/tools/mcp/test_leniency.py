@@ -133,8 +133,10 @@ def test_structured_content_alone_is_a_result() -> None:
         assert (structured["structuredContent"], structured["content"]) == ({"sum": 5}, [])
 
 
-def test_the_type_of_a_result_stays() -> None:
-    assert mended({"content": [], "resultType": "own"})["resultType"] == "own"
+def test_other_fields_of_the_result_of_a_call_stay() -> None:
+    others = {"resultType": "own", "tools": [], "protocolVersion": "1"}
+
+    assert mended({"content": [], **others}) == {"content": [], **others}
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
@@ -145,6 +147,36 @@ def test_the_sdk_takes_what_is_mended(version: str) -> None:
 
     parse_server_result("tools/list", version, tools)
     parse_server_result("tools/call", version, content)
+
+
+VERSIONS = {"protocolVersion": "2025-06-18"}
+UNNAMED = {"serverInfo": {"name": "", "version": ""}}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {},
+        {"capabilities": []},
+        {"capabilities": {"tools": []}},
+        {"capabilities": {"tools": [NAMED], "logging": True}},
+        {"capabilities": {"tools": {"listChanged": "yes"}}},
+        {"serverInfo": {"name": "i"}},
+        {"instructions": ["Add."]},
+    ],
+)
+def test_what_is_invalid_in_the_first_answer_is_dropped(odd: dict[str, Any]) -> None:
+    result = mended({**VERSIONS, **odd})
+
+    assert result == {**VERSIONS, "capabilities": {}, **UNNAMED}
+    parse_server_result("initialize", "2025-06-18", result)
+
+
+@pytest.mark.parametrize("versions", [VERSIONS, {"supportedVersions": ["2026-07-28"]}])
+def test_a_server_may_tell_of_changes(versions: dict[str, Any]) -> None:
+    tells = {"capabilities": {"tools": {"listChanged": True}}}
+
+    assert mended({**versions, **tells, "instructions": "Add."}) == {**versions, **tells, **UNNAMED}
 
 
 @pytest.mark.parametrize("result", [{}, {"tools": "none"}, {"content": None}])
