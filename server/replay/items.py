@@ -213,10 +213,12 @@ def unchanged(item: Item, stored: StoredItem, where: str) -> bool:
 def same_header(item: Item, stored: StoredItem) -> bool:
     """Whether an item has the kind, role, name and phase of one that the model made.
 
-    A message that comes back without its phase has the same one.
+    A message that comes back without its phase has the same one. An approved call has only its
+    result here: the item that asked for the approval has the message.
     """
     ours = stored.item
-    if stored.message is None or item["type"] != ours["type"]:
+    is_ours = stored.message is not None or stored.result is not None
+    if not is_ours or item["type"] != ours["type"]:
         return False
     if item["type"] in hosted_items.OUTPUT:
         return hosted_items.same_call(item, ours)
@@ -244,10 +246,12 @@ def has_text(stored: StoredItem, text: str | None) -> bool:
     Reasoning comes back without its text where it was hidden, or where the client dropped it.
     Arguments may come back formatted differently, and messages with links for citation markers.
     """
+    if text is None:
+        return True
     if stored.message is None:
         return False
     sampled = str(stored.message.content)
-    if text is None or text == sampled:
+    if text == sampled:
         return True
     match stored.item["type"]:
         case "function_call":

@@ -222,6 +222,15 @@ def test_an_approved_call_that_ran_has_its_result(message: Message | None) -> No
     assert items.messages(history, [], enabled=WITH_MCP) == [ASKED, ANSWERED]
 
 
+def test_an_approved_call_that_comes_back_is_replayed_with_what_the_model_read() -> None:
+    ran = MCP | {"approval_request_id": "mcpr_1", "output": None, "error": {"type": "x"}}
+    failed = replace(ANSWERED, content="The call took too long.")
+    known = {"mcpr_1": StoredItem(REQUEST, ASKED), "mcp_1": StoredItem(ran, None, failed)}
+    assert read([REQUEST, RESPONSE, ran], WITH_MCP, **known) == [ASKED, failed]
+    changed = read([REQUEST, RESPONSE, ran | {"output": "none"}], WITH_MCP, **known)
+    assert changed == [replace(ASKED, tokens=None), ANSWERED]
+
+
 def test_a_refused_call_has_the_reason_as_its_result() -> None:
     refused = StoredItem(RESPONSE | {"approve": False, "reason": " too dear "})
     text = "The user refused this tool call. Do not repeat it unchanged. Reason: too dear"
