@@ -51,7 +51,7 @@ LAYERS: dict[str, set[str]] = {
     "store": {"encoding", "errors", "ids", "threads"},
     "tools": {"errors", "ids", "schemas", "store", "threads"},
     "summaries": {"threads"},
-    "generation": {"errors", "ids", "schemas", "summaries", "threads", "tools"},
+    "generation": {"encoding", "errors", "ids", "schemas", "summaries", "threads", "tools"},
     "http": {"encoding", "errors", "generation", "schemas", "threads"},
     "replay": {"errors", "ids", "schemas", "store"},
     "options": {"replay", "store", "summaries", "tools"},

@@ -21,8 +21,11 @@ _KEY = b'"logprobs":'
 _LONG = 1 << 14
 """Bytes of an array from which on it stays encoded."""
 
-_OPENED = re.compile(rb'[{,]"logprobs":(?:\{"content":)?\[(?=\{"token":)')
-"""The start of an array, of Responses or of Chat. In a string, the quotes have backslashes."""
+_OPENED = re.compile(rb'[{,]"logprobs":(?:\{"content":)?\[(?=\{"(?:token|logprob)":)')
+"""The start of an array, of Responses, of Chat or of a record.
+
+In a string, the quotes have backslashes.
+"""
 
 _LEVELS = 4  # a token, its alternatives, each of them, and its bytes
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'

@@ -6,8 +6,13 @@ It is made on request only (`Recorder`), and costs other answers nothing.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
+from server.encoding.json_pieces import EncodedArray
+
+DIGITS = 5
+"""Decimal places of logprobs: a record has up to 21 for each token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,8 @@ class Sampling:
     engine's prefix cache, None if the engine did not report it.
     max_tokens: how many tokens it could sample. grammar: the constraint on its tokens, or None.
     token_ms: when each token arrived.
-    logprobs: one entry for each token, empty if the request asks for none.
+    logprobs: one entry for each token, as clients see it, empty if the request asks for none. They
+    are encoded while they arrive: all of them at the end would stall other answers for a second.
     """
 
     start: int
@@ -31,7 +37,7 @@ class Sampling:
     started_ms: int
     ended_ms: int
     token_ms: tuple[int, ...]
-    logprobs: tuple[TokenLogprobs, ...]
+    logprobs: EncodedArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +91,10 @@ class Recorder:
         """
         now = self.now()
         sampling = self._open
-        sampling.add(chunk, now)
+        sampling.add(chunk, count, now)
         if last:
             assert self._first_prompt is not None
-            self._samplings.append(sampling.ended(self._first_prompt, count, now))
+            self._samplings.append(sampling.ended(self._first_prompt, now))
 
     def add_call(self, recipient: str, started_ms: int) -> None:
         """A hosted call that began at `started_ms` has its result."""
@@ -103,28 +109,35 @@ class _OpenSampling:
         self._started_ms = started_ms
         self._cached: int | None = None
         self._token_ms: list[int] = []
-        self._logprobs: list[TokenLogprobs] = []
+        self._logprobs = EncodedArray()
 
-    def add(self, chunk: GenerationChunk, now: int) -> None:
-        self._token_ms += [now] * len(chunk.token_ids)
-        self._logprobs += chunk.logprobs or ()
+    def add(self, chunk: GenerationChunk, count: int, now: int) -> None:
+        """Add the chunk's tokens, as far as they are among the first `count` of the sampling."""
+        new = count - len(self._token_ms)
+        self._token_ms += [now] * new
+        self._logprobs.add(map(_shown, (chunk.logprobs or ())[:new]))
         if chunk.cached_tokens is not None:
             self._cached = chunk.cached_tokens
 
-    def ended(self, first_prompt: int, count: int, now: int) -> Sampling:
-        """The sampling with its first `count` tokens. first_prompt: the answer's, in tokens."""
+    def ended(self, first_prompt: int, now: int) -> Sampling:
+        """The sampling. first_prompt: the answer's, in tokens."""
         request = self._request
         length = len(request.prompt_token_ids)
         start = length - first_prompt
         return Sampling(
             start=start,
-            end=start + count,
+            end=start + len(self._token_ms),
             prompt_tokens=length,
             cached_tokens=self._cached,
             max_tokens=request.max_tokens,
             grammar=request.grammar,
             started_ms=self._started_ms,
             ended_ms=now,
-            token_ms=tuple(self._token_ms[:count]),
-            logprobs=tuple(self._logprobs[:count]),
+            token_ms=tuple(self._token_ms),
+            logprobs=self._logprobs,
         )
+
+
+def _shown(entry: TokenLogprobs) -> dict[str, Any]:
+    top = [[token_id, round(logprob, DIGITS)] for token_id, logprob in entry.top]
+    return {"logprob": round(entry.logprob, DIGITS), "top": top}

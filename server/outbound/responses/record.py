@@ -2,12 +2,8 @@
 
 from typing import Any
 
-from adapters.base import TokenLogprobs
 from server.generation.recording import Record, Sampling
 from server.generation.turn_events import TurnFinished
-
-DIGITS = 5
-"""Decimal places of logprobs: a record has up to 21 for each token."""
 
 
 def record_fields(finished: TurnFinished, record: Record) -> dict[str, Any]:
@@ -39,10 +35,5 @@ def _sampling(sampling: Sampling) -> dict[str, Any]:
         "started_ms": sampling.started_ms,
         "ended_ms": sampling.ended_ms,
         "token_ms": sampling.token_ms,
-        "logprobs": [_logprobs(each) for each in sampling.logprobs] or None,
+        "logprobs": sampling.logprobs or None,
     }
-
-
-def _logprobs(entry: TokenLogprobs) -> dict[str, Any]:
-    top = [[token_id, round(logprob, DIGITS)] for token_id, logprob in entry.top]
-    return {"logprob": round(entry.logprob, DIGITS), "top": top}

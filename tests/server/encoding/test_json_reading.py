@@ -15,6 +15,7 @@ ENTRY = {
     "top_logprobs": [{"token": text, "bytes": [*text.encode()], "logprob": -1.5} for text in TEXTS],
 }
 ENTRIES = [ENTRY | {"logprob": float(number)} for number in range(1000)]
+RECORDED = [{"logprob": -0.5, "top": [[number, -0.5], [5, -1.25]]} for number in range(2000)]
 LONG = "x" * (1 << 18)
 
 
@@ -28,6 +29,7 @@ def of_chat(entries: Any) -> dict[str, Any]:
         of_chat(ENTRIES),
         {"first": {"logprobs": ENTRIES}, "logprobs": ENTRIES[:-1], "last": '{"logprobs":[{}]'},
         {'"logprobs': ENTRIES, "text": '"logprobs":[{'},
+        {"samplings": [{"token_ms": [1, 2], "logprobs": RECORDED}], "text": LONG},
         {"logprobs": [], "text": LONG},
         {"logprobs": [{}, 1], "text": LONG},
         {"logprobs": [[[[[[1]]]]]], "text": LONG},
@@ -47,6 +49,11 @@ def test_long_logprobs_stay_encoded_in_pieces() -> None:
     assert max(map(len, array.pieces)) <= PIECE
     assert array.size == sum(map(len, array.pieces))
     assert found["choices"][0]["index"] == 0
+
+
+def test_long_logprobs_of_a_record_stay_encoded() -> None:
+    found = load(orjson.dumps({"samplings": [{"logprobs": RECORDED}], "text": LONG}))
+    assert isinstance(found["samplings"][0]["logprobs"], EncodedArray)
 
 
 def test_a_short_text_is_parsed() -> None:

@@ -1,3 +1,5 @@
+import orjson
+
 from adapters.base import GenerationChunk, GenerationRequest, TokenLogprobs
 from server.generation.recording import RecordedCall, Recorder
 
@@ -45,8 +47,22 @@ def test_tokens_that_are_no_part_of_the_answer_are_left_out() -> None:
     logprobs = (TokenLogprobs(5, -1.0), TokenLogprobs(6, -2.0))
     recorder.add(GenerationChunk((5, 6), logprobs), 1, last=True)
     (sampling,) = recorder.record.samplings
-    assert (sampling.end, sampling.token_ms, sampling.logprobs) == (1, (1000,), logprobs[:1])
+    assert (sampling.end, sampling.token_ms) == (1, (1000,))
+    assert orjson.loads(orjson.dumps(sampling.logprobs)) == [{"logprob": -1.0, "top": []}]
     assert sampling.cached_tokens is None
+
+
+def test_logprobs_are_rounded_and_encoded_as_they_arrive() -> None:
+    """All of them at the end would stall other answers: there may be millions."""
+    recorder = Recorder(Clock())
+    recorder.begin(request(1))
+    first = TokenLogprobs(3, -0.123456789, ((3, -0.123456789), (4, -2.0)))
+    recorder.add(GenerationChunk((3,), (first,)), 1, last=False)
+    recorder.add(GenerationChunk((5,), (TokenLogprobs(5, -1.0),)), 2, last=True)
+    (sampling,) = recorder.record.samplings
+    assert sampling.logprobs.pieces == [
+        b'{"logprob":-0.12346,"top":[[3,-0.12346],[4,-2.0]]},{"logprob":-1.0,"top":[]}'
+    ]
 
 
 def test_calls_are_recorded() -> None:

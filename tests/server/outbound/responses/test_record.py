@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from adapters.base import TokenLogprobs
+from server.encoding.json_pieces import EncodedArray
 from server.generation.recording import Record, Sampling
 from server.generation.turn_events import TurnFinished, Usage
 from server.outbound.responses.record import record_fields
@@ -17,7 +17,7 @@ SAMPLING = Sampling(
     started_ms=5,
     ended_ms=7,
     token_ms=(6,),
-    logprobs=(),
+    logprobs=EncodedArray(),
 )
 FINISHED = TurnFinished("stop", Usage(2), prompt_token_ids=(1, 2), token_ids=(3,))
 
@@ -45,8 +45,9 @@ def test_a_record_has_the_tokens_and_each_sampling() -> None:
     }
 
 
-def test_logprobs_of_a_record_are_rounded() -> None:
-    logprobs = (TokenLogprobs(3, -0.123456789, ((3, -0.123456789), (4, -2.0))),)
+def test_logprobs_of_a_record_stay_encoded() -> None:
+    logprobs = EncodedArray()
+    logprobs.add([{"logprob": -1.0, "top": []}])
     sampling = replace(SAMPLING, logprobs=logprobs)
     (shown,) = record_fields(FINISHED, Record((sampling,), ()))["samplings"]
-    assert shown["logprobs"] == [{"logprob": -0.12346, "top": [[3, -0.12346], [4, -2.0]]}]
+    assert shown["logprobs"] is logprobs
