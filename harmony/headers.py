@@ -269,9 +269,11 @@ def _to_text(tokens: Sequence[int]) -> str:
     for token in tokens:
         if 0 <= token < FIRST_SPECIAL:
             words.append(token)
-        else:
-            parts += [decode(words), _SPELLED.get(token, _OTHER)]
+            continue
+        if words:  # a sampling may consist of control tokens alone
+            parts.append(decode(words))
             words = []
+        parts.append(_SPELLED.get(token, _OTHER))
     return "".join([*parts, decode(words)])
 
 

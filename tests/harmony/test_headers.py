@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from harmony.events import Header, Repair
 from harmony.headers import Reading, Recipients, read
 from harmony.messages import Channel
 from harmony.tokenizer import encode, encode_with_control
+from harmony.vocab import CHANNEL
 
 TOOLS = Recipients([f"functions.f{number}" for number in range(128)])
 
@@ -31,6 +33,14 @@ def test_a_role_that_is_repeated_very_often_is_read_at_once() -> None:
     reading = read(encode("assistant") * 1_000_000, TOOLS, Channel.FINAL)
     assert reading.header.channel is Channel.FINAL
     assert Repair.UNEXPECTED_ROLE in reading.repairs
+
+
+def test_between_control_tokens_nothing_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sampling of control tokens alone took 0.1 s of the event loop."""
+    decode = Mock(return_value="")
+    monkeypatch.setattr(headers, "decode", decode)
+    read([CHANNEL] * 1_000, TOOLS, Channel.FINAL)
+    assert decode.call_count == 1
 
 
 @pytest.mark.parametrize(
