@@ -119,6 +119,13 @@ class Recipients:
         return None
 
 
+@lru_cache(maxsize=8)
+def recipients_of(declared: tuple[str, ...]) -> Recipients:
+    """The recipients for these tools. Cached: the choices of a request and the turns of an answer
+    declare the same ones, of which there may be thousands."""
+    return Recipients(declared)
+
+
 def _bare(name: str) -> str:
     for namespace in _FUNCTION_NAMESPACES:
         if name.startswith(namespace):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from harmony import headers
 from harmony.events import ContentDelta, Event, Header, MessageEnded, MessageStarted, Repair
-from harmony.headers import Reading, Recipients
+from harmony.headers import Reading, Recipients, recipients_of
 from harmony.messages import Channel
 from harmony.tokenizer import Utf8Decoder
 from harmony.vocab import (
@@ -62,7 +62,7 @@ class Parser:
     """
 
     def __init__(self, declared: Iterable[str] = (), prefix: Sequence[int] = ASSISTANT) -> None:
-        self._recipients = Recipients(declared)
+        self._recipients = recipients_of(tuple(declared))
         self._index = 0
         self._events: list[Event] = []
         self._position = -len(prefix)

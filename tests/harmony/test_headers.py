@@ -13,6 +13,7 @@ from harmony import headers, names
 from harmony.events import Header, Repair
 from harmony.headers import Reading, Recipients, read
 from harmony.messages import Channel
+from harmony.parser import Parser
 from harmony.tokenizer import encode, encode_with_control
 from harmony.vocab import CHANNEL
 
@@ -33,6 +34,15 @@ def test_a_role_that_is_repeated_very_often_is_read_at_once() -> None:
     reading = read(encode("assistant") * 1_000_000, TOOLS, Channel.FINAL)
     assert reading.header.channel is Channel.FINAL
     assert Repair.UNEXPECTED_ROLE in reading.repairs
+
+
+def test_parsers_for_the_same_tools_share_their_recipients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choices of a request have a parser each, and may have thousands of tools."""
+    made = Mock(wraps=Recipients)
+    monkeypatch.setattr(headers, "Recipients", made)
+    for _ in range(3):
+        Parser(["functions.shared"])
+    assert made.call_count == 1
 
 
 def test_between_control_tokens_nothing_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
