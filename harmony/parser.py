@@ -16,7 +16,7 @@ after its role, and else white space alone, is no message; nor is one that may y
 word.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harmony import headers
@@ -46,6 +46,8 @@ _ENDS = STOP_TOKENS | {END}
 _OPENS = frozenset({START, CHANNEL, CONSTRAIN, MESSAGE})
 _MOST_PARTS = 64
 """The parts of an unfinished header that can become messages. The last one has all others."""
+_TOKENS_OF_DELTA = 64
+"""The most tokens of a delta of an unfinished header, whose text comes at once."""
 _ENDS_OF_CALL = frozenset({CALL})
 _ENDS_OF_TEXT = {
     Channel.ANALYSIS: frozenset({END}),
@@ -187,7 +189,26 @@ class _Part:
         span = (max(start + reading.text_start, 0), max(end_position, 0))
         body = (self.position, end_position)
         ended = _ended(index, reading, reading.text, self.tokens, body, end)
-        return [MessageStarted(index, header), ContentDelta(index, reading.text, span), ended]
+        return [MessageStarted(index, header), *self._deltas(index, reading.text, *span), ended]
+
+    def _deltas(self, index: int, text: str, start: int, stop: int) -> Iterator[ContentDelta]:
+        """The text in deltas of few tokens: what reads these may take long for each token.
+
+        The tokens of header words are not told apart from those of the text between them.
+        """
+        decoder, pieces = Utf8Decoder(), token_bytes()
+        while stop - start > _TOKENS_OF_DELTA:
+            cut = start + _TOKENS_OF_DELTA
+            tokens = self.tokens[start - self.position : cut - self.position]
+            has_text = filter(Parser.has_text, tokens)
+            length = len(decoder.push(b"".join(pieces[token] for token in has_text)))
+            if length >= len(text):
+                stop = cut
+                break
+            if length:
+                yield ContentDelta(index, text[:length], (start, cut))
+            start, text = cut, text[length:]
+        yield ContentDelta(index, text, (start, stop))
 
 
 class _OpenHeader:

@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
 """How long the end of a turn waits for the engine to close the request."""
+_AT_ONCE = 16
+"""The most events of a turn that are turned into wire events in one go."""
 
 
 class Loop:
@@ -136,6 +138,8 @@ class Loop:
                             recorder.add(chunk, turn.sampled, last=last)
                         if self._summaries is not None:
                             await self._emit_with_summaries(read, len(chunk.token_ids), emit)
+                        elif len(read) > _AT_ONCE:
+                            await _emit(emit, await self._emit_most(read, emit))
                         elif events := self._wire_events(read):
                             await emit(events)
                         if turn.ended:
@@ -197,7 +201,7 @@ class Loop:
         if self._summaries is not None:
             await self._emit_with_summaries(closing, 0, emit)
         else:
-            events = self._wire_events(closing)
+            events = await self._emit_most(closing, emit)
         if call is not None:
             await _emit(emit, events)
             self._earlier.append(finished)
@@ -212,7 +216,17 @@ class Loop:
         assert self._summaries is not None
         async with aclosing(self._summaries.add_to(read, tokens)) as batches:
             async for batch in batches:
-                await _emit(emit, self._wire_events(batch))
+                await _emit(emit, await self._emit_most(batch, emit))
+
+    async def _emit_most(self, batch: Sequence[TurnEvent], emit: Emit) -> list[WireEvent]:
+        """Emit all but the last events of a batch, and return those. Others run in between: each
+        event may have the logprobs of many tokens."""
+        last = max(len(batch) - _AT_ONCE, 0)
+        for first in range(0, last, _AT_ONCE):
+            part = batch[first : min(first + _AT_ONCE, last)]
+            await _emit(emit, self._wire_events(part))
+            await asyncio.sleep(0)
+        return self._wire_events(batch[last:])
 
     def _hosted_call(self, finished: TurnFinished) -> ToolCall | None:
         """The complete hosted call that is the turn's last message."""

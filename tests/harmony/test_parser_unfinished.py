@@ -223,3 +223,23 @@ def test_a_header_after_many_without_messages_is_read() -> None:
         "<|start|>x<|end|>" * 1_000 + "<|start|>assistant<|channel|>final<|message|>Hi<|return|>"
     )
     assert (message.header, message.content) == (Header(Channel.FINAL), "Hi")
+
+
+@pytest.mark.parametrize("text", ["é漢😀 word" * 300, "a" * 3_000, " <|channel|>final x" * 300])
+def test_a_long_text_without_a_header_comes_in_deltas_of_few_tokens(text: str) -> None:
+    """What reads them may take long for each token, and others have to run in between."""
+    events = events_of(encode_with_control(text))
+    (ended,) = (event for event in events if isinstance(event, MessageEnded))
+    deltas = [event for event in events if isinstance(event, ContentDelta)]
+    assert "".join(delta.text for delta in deltas) == ended.content
+    assert all(delta.text and 0 < delta.span[1] - delta.span[0] <= 64 for delta in deltas)
+
+
+def test_the_deltas_of_a_long_text_have_their_own_tokens() -> None:
+    tokens = encode("é漢😀 word" * 300)
+    deltas = [event for event in events_of(tokens) if isinstance(event, ContentDelta)]
+    assert len(deltas) > 3
+    assert deltas[-1].span[1] == len(tokens)
+    for delta in deltas:
+        whole_characters = decode(tokens[slice(*delta.span)]).strip("\N{REPLACEMENT CHARACTER}")
+        assert whole_characters in delta.text

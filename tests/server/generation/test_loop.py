@@ -93,6 +93,21 @@ async def test_the_record_has_each_sampling_and_call(start_engine: StartEngine) 
     assert first.ended_ms <= recorded.started_ms <= recorded.ended_ms <= second.started_ms
 
 
+@pytest.mark.parametrize("end", ["", "<|return|>"])
+async def test_others_run_while_the_events_of_a_long_text_are_made(
+    start_engine: StartEngine, end: str
+) -> None:
+    """A text without a header comes at once, with the logprobs of all its tokens."""
+    engine = await start_engine({"completion": " word" * 5_000 + end, "tokens_per_chunk": 10_000})
+    run, recorder = await start(gateway(engine), [])
+    seen = set()
+    while not run.done:
+        seen.add(len(recorder.of(TextDelta)))
+        await asyncio.sleep(0)
+    assert len(recorder.of(TextDelta)) > 50
+    assert len(seen) > 3
+
+
 async def test_a_call_runs_and_its_result_begins_the_next_turn(
     start_engine: StartEngine, caplog: pytest.LogCaptureFixture
 ) -> None:
