@@ -99,7 +99,8 @@ class Settings(EngineOptions, ReasoningOptions, ToolOptions, StorageOptions):
     constrain: Literal["always", "needed", "never"] | None = Field(
         None,
         description="when a grammar constrains sampling: always, to legal harmony at least; "
-        "needed, for requests with tools, a format, a reasoning budget or effort none; or never. "
+        "needed, for requests with tools, a format, a reasoning budget, effort none or a bias of "
+        "control tokens; or never. "
         "Default: always for transformers on a CPU, where it costs little, else needed",
     )
     default_max_output_tokens: int | None = Field(

@@ -15,6 +15,7 @@ from server.inbound.hosted import Sessions, opened, opened_tools
 from server.inbound.hosted_chat import WEB_SEARCH, chat_entries, web_plugins
 from server.inbound.options import (
     Reasoning,
+    biases_control,
     derived_seed,
     read_priority,
     read_reasoning,
@@ -164,6 +165,7 @@ def _compile(
         reasoning.budget,
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
+        biases_control=biases_control(plan.sampling),
     )
     plan = replace(plan, constraint=constrain(constraint_request, context.masking))
     plans = _seeded_plans(request, plan)

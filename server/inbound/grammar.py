@@ -58,8 +58,8 @@ class Masking:
     """When grammars are used.
 
     when: `always` constrains all requests, plain conversations to legal harmony. `needed`
-    constrains those with tools, a format, a reasoning budget or effort `none`. `never` refuses
-    requests that need a grammar.
+    constrains those with tools, a format, a reasoning budget, effort `none` or a bias of control
+    tokens. `never` refuses requests that need a grammar.
     available: whether the engine can mask tokens.
     parallel_calls: a call does not end the turn, unless the request sets `parallel_tool_calls` to
     false. gpt-oss was trained to stop after a call.
@@ -83,6 +83,8 @@ class ConstraintRequest:
     enforce_by_default: whether schemas of tools without `strict` are enforced where they compile.
     parallel_calls: whether a turn may make several calls.
     effort_param: the request's field that sets the effort.
+    biases_control: whether control tokens have a bias. Without a grammar, each token of the answer
+    could then be a message of its own.
     """
 
     tools: Tools
@@ -93,6 +95,7 @@ class ConstraintRequest:
     enforce_by_default: bool = False
     parallel_calls: bool = True
     effort_param: str = "reasoning.effort"
+    biases_control: bool = False
 
     @property
     def callable(self) -> tuple[Tool, ...]:
@@ -124,8 +127,7 @@ def constrain(request: ConstraintRequest, masking: Masking) -> Constraint:
                 code="unsupported_parameter",
             )
         return Constraint(prefill=_prefill(request))
-    may_call = bool(request.callable or request.hosted)
-    if masking.when == "needed" and not (param or may_call or request.effort is None):
+    if masking.when == "needed" and not _needs_grammar(request, param):
         return NO_CONSTRAINT
     # A call of a hosted tool ends the sampling: its result comes before anything else.
     parallel_calls = masking.parallel_calls and request.parallel_calls and not request.hosted
@@ -140,6 +142,12 @@ def answer_only(masking: Masking) -> Constraint:
     if masking.is_off:
         return NO_CONSTRAINT
     return Constraint.of(GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False))
+
+
+def _needs_grammar(request: ConstraintRequest, param: str | None) -> bool:
+    """Whether `needed` constrains the request. param: a field that only masks can enforce."""
+    may_call = request.callable or request.hosted
+    return bool(param or may_call or request.effort is None or request.biases_control)
 
 
 def _prefill(request: ConstraintRequest) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from adapters.base import SamplingParams
 from harmony.messages import Effort, SystemContent, ToolNamespace
-from harmony.vocab import VOCAB_SIZE
+from harmony.vocab import FIRST_SPECIAL, VOCAB_SIZE
 from server.schemas.fields import digits, invalid, mapping, optional_boolean, string
 from server.schemas.sampling import SamplingFields
 from server.summaries.base import Detail
@@ -88,6 +88,11 @@ def read_sampling(request: SamplingFields) -> SamplingParams:
         ),
         logit_bias=_logit_bias(request.logit_bias or {}),
     )
+
+
+def biases_control(sampling: SamplingParams) -> bool:
+    """Whether `logit_bias` names control tokens of harmony."""
+    return any(token >= FIRST_SPECIAL for token in sampling.logit_bias)
 
 
 def read_priority(priority: int | None, service_tier: str | None = None) -> int:

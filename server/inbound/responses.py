@@ -15,6 +15,7 @@ from server.inbound.grammar import ConstraintRequest, constrain
 from server.inbound.hosted import Sessions, hosted_entries, opened, opened_tools
 from server.inbound.options import (
     Reasoning,
+    biases_control,
     read_priority,
     read_reasoning,
     read_sampling,
@@ -250,6 +251,7 @@ def _compile(
         enforce_by_default=True,
         parallel_calls=request.parallel_tool_calls is not False,
         effort_param=reasoning.param,
+        biases_control=biases_control(plan.sampling),
     )
     plan = replace(plan, constraint=constrain(constraint_request, context.masking))
     return CompiledResponse(

@@ -63,6 +63,12 @@ def test_the_first_message_is_harmonys_system_message() -> None:
     assert (user.author.role, user.content) == (Role.USER, "hi")
 
 
+@pytest.mark.parametrize(("token", "is_constrained"), [("200008", True), ("199997", False)])
+def test_a_bias_of_control_tokens_needs_a_grammar(token: str, is_constrained: bool) -> None:
+    (plan,) = compiled(logit_bias={token: 100}).plans
+    assert (plan.constraint.grammar is not None) == is_constrained
+
+
 def test_tools_are_declared_to_the_model_and_in_the_plan() -> None:
     request = compiled(tools=[{"type": "function", "function": F}])
     ((namespace,),) = (developer_content(request).tools,)

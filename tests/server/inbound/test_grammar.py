@@ -97,6 +97,13 @@ def test_always_constrains_a_plain_conversation_to_harmony() -> None:
     assert constrain(constraint_request(), ALWAYS).grammar == turn_grammar(GrammarSpec())
 
 
+def test_a_bias_of_control_tokens_is_constrained_to_harmony() -> None:
+    """Without a grammar, each token of the answer could be a message of its own."""
+    request = constraint_request(biases_control=True)
+    assert constrain(request, NEEDED).grammar == turn_grammar(GrammarSpec())
+    assert constrain(request, NEVER) == Constraint()
+
+
 def test_answer_only_allows_reasoning_and_text() -> None:
     spec = GrammarSpec(answer=RegexText(r"\S(.|\n)*"), preambles=False)
     reasoned = turn_grammar(replace(spec, reasoning=False))

@@ -56,6 +56,12 @@ async def compiled(
     return await responses.compile(request, compile_context(store, owner, masking))
 
 
+@pytest.mark.parametrize(("token", "is_constrained"), [("200008", True), ("199997", False)])
+async def test_a_bias_of_control_tokens_needs_a_grammar(token: str, is_constrained: bool) -> None:
+    (plan,) = (await compiled(logit_bias={token: 100})).plans
+    assert (plan.constraint.grammar is not None) == is_constrained
+
+
 async def refused(**fields: Any) -> APIError:
     with pytest.raises((InvalidRequest, NotFound)) as caught:
         await compiled(**fields)
