@@ -8,7 +8,7 @@ and the time to read what is sent. Sources: RFC 6455 (5.5.3 for pongs, 7.4.1 for
 import asyncio
 from typing import Any
 
-from uvicorn._types import ASGISendEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.exceptions import InvalidHandshake
@@ -25,6 +25,10 @@ from server.threads import LARGE
 
 UNCHARGED = 1 << 16
 """Bytes of an unfinished message that take no memory of the budget."""
+
+SLICE = 1 << 12
+"""Bytes that are parsed in one go. They may be hundreds of frames; what is received at once may be
+tens of thousands, which took most of a second of the event loop."""
 
 MOST_LISTS = 4096
 """Characters of `LISTS` in a handshake. The time to parse them grows with the square of their size:
@@ -56,8 +60,45 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self._unfinished = Lease(config.bodies)
         self._kept = 0
         self._deadline: asyncio.TimerHandle | None = None
+        self._unparsed = bytearray()
+        self._next_slice: asyncio.Handle | None = None
 
     def data_received(self, data: bytes) -> None:
+        """Parse `data`. Of many bytes others run between the slices, and nothing more is read."""
+        if not self.handshake_initiated:
+            self._parse(data)
+            return
+        self._unparsed += data
+        if self._next_slice is None:
+            self._parse_slice()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """The next event for the application. What was received with it is parsed after it."""
+        event = await super().receive()
+        if self._unparsed and not self.read_paused:
+            self._parse_rest()
+        return event
+
+    def _parse_slice(self) -> None:
+        was_held, self._next_slice = self._next_slice is not None, None
+        piece = bytes(self._unparsed[:SLICE])
+        del self._unparsed[:SLICE]
+        self._parse(piece)
+        if self.transport.is_closing():
+            self._unparsed.clear()
+        elif self._unparsed:
+            self._parse_rest()
+        elif was_held and not self.read_paused:
+            self.transport.resume_reading()
+
+    def _parse_rest(self) -> None:
+        """Parse the next slice soon. While messages wait for the application, `receive` does."""
+        if not self.transport.is_closing():
+            self.transport.pause_reading()
+        if not self.read_paused and self._next_slice is None:
+            self._next_slice = self.loop.call_soon(self._parse_slice)
+
+    def _parse(self, data: bytes) -> None:
         """Parse `data`, and charge what is kept of a message that is not complete."""
         super().data_received(data)
         if self.transport.is_closing():
@@ -180,6 +221,9 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, and no longer counts as open."""
         self.config.open_connections.leave(self.client and self.client[0])
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+        self._unparsed.clear()
         self._drop_unfinished()
         super().connection_lost(exc)
 

@@ -22,7 +22,7 @@ from tests.server.http.connections.served import (
     serve,
     until_expired,
 )
-from tests.waiting import until
+from tests.waiting import settle, until
 
 PING = b"\x89\x04"
 """The head of a ping with four bytes of payload, as uvicorn sends it."""
@@ -39,6 +39,12 @@ class Unread:
 
     def is_closing(self) -> bool:
         return False
+
+    def pause_reading(self) -> None:
+        """What was received is parsed in slices."""
+
+    def resume_reading(self) -> None:
+        """The last slice was parsed."""
 
 
 async def test_a_websocket_has_no_deadline_and_is_counted() -> None:
@@ -220,7 +226,7 @@ def frame(first: int, payload: bytes) -> bytes:
     return bytes([first]) + size + bytes(4) + payload
 
 
-TEXT, BEGIN, GO_ON, END = 0x81, 0x01, 0x00, 0x80
+TEXT, BEGIN, GO_ON, END, PONG = 0x81, 0x01, 0x00, 0x80, 0x8A
 FIRST = b"a" * (UNCHARGED - 1)
 
 
@@ -239,6 +245,36 @@ async def test_a_message_in_parts_is_one_message() -> None:
     async with open_socket(Budget(1000)) as (served, client):
         client.send(frame(BEGIN, b"a") + frame(GO_ON, b"b") * 3 + frame(END, b"c"))
         await until(lambda: served.app.messages == [b"abbbc"])
+
+
+async def test_others_run_while_many_frames_are_parsed() -> None:
+    """A quarter of a megabyte is received at once, and may be 40,000 frames."""
+    async with open_socket(Budget(0)) as (served, _):
+        served.socket().data_received(frame(PONG, b"") * 40_000 + frame(TEXT, b"a"))
+        turns = 0
+        while not served.app.messages:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 40
+
+
+async def test_messages_that_are_received_at_once_come_in_order() -> None:
+    sent = [b"%d" % number for number in range(5000)]
+    async with open_socket(Budget(0)) as (served, client):
+        served.socket().data_received(b"".join(frame(TEXT, each) for each in sent))
+        await until(lambda: served.app.messages == sent)
+        client.send(frame(TEXT, b"next"))
+        await until(lambda: served.app.messages[-1] == b"next")
+
+
+async def test_frames_of_a_connection_that_is_lost_are_not_parsed() -> None:
+    async with open_socket(Budget(0)) as (served, _):
+        connection = served.socket()
+        connection.data_received(frame(PONG, b"") * 40_000 + frame(TEXT, b"a"))
+        connection.transport.abort()
+        await until(lambda: served.app.left == 1)
+        await settle()
+        assert served.app.messages == []
 
 
 async def test_unfinished_messages_take_memory_of_the_budget() -> None:
