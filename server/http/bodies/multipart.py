@@ -104,6 +104,7 @@ class _Reader:
         self._part = _Part()
         self._header = (bytearray(), bytearray())
         self._fields: dict[str, bytearray] = {}
+        self._field_parts = 0
         self._field_bytes = 0
         self._filename: str | None = None
         self._pieces: list[bytes] = []
@@ -165,7 +166,9 @@ class _Reader:
         part.name = options[b"name"].decode("utf-8", "replace")
         part.is_file = b"filename" in options or part.name == FILE
         if not part.is_file:
-            if len(self._fields) >= MOST_FIELDS:
+            # Not the names: parts may repeat one, and a form has room for millions of parts.
+            self._field_parts += 1
+            if self._field_parts > MOST_FIELDS:
                 raise InvalidRequest(f"The form has more than {MOST_FIELDS} fields.")
             self._fields[part.name] = bytearray()
         elif part.name != FILE or self._filename is not None:

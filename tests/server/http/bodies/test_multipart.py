@@ -111,6 +111,7 @@ async def test_a_file_without_a_name_gets_one() -> None:
         (part('name="other"; filename="a"', b"") + END, "invalid_value", "file"),
         (part('name="a"', b"x" * (MOST_FIELD_BYTES + 1)) + FILE + END, "invalid_value", None),
         (fields(MOST_FIELDS + 1) + FILE + END, "invalid_value", None),
+        (part('name="a"', b"") * (MOST_FIELDS + 1) + FILE + END, "invalid_value", None),
     ],
 )
 async def test_a_form_that_is_wrong_is_refused(body: bytes, code: str, param: str | None) -> None:
