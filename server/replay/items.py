@@ -338,9 +338,9 @@ def _is_user(item: Item) -> bool:
 
 
 def _is_call(item: Item) -> bool:
-    """Also for a note about another server's call."""
+    """Also for a result of a client's call, and for a note about another server's call."""
     kind: str = item["of"] if item["type"] == unsupported_items.NOTE else item["type"]
-    return kind.endswith("_call") or kind == hosted_items.APPROVAL_REQUEST
+    return kind.endswith("_call") or kind in CALL_OUTPUTS or kind == hosted_items.APPROVAL_REQUEST
 
 
 def _read(item: Item, where: str, *, before_call: bool) -> Message | None:

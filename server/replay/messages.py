@@ -102,7 +102,9 @@ def _is_user(message: dict[str, Any]) -> bool:
 
 
 def _has_call(message: dict[str, Any]) -> bool:
-    return bool(message.get("tool_calls") or message.get("function_call"))
+    """Also for a result."""
+    has_calls = bool(message.get("tool_calls") or message.get("function_call"))
+    return has_calls or message.get("role") in ("tool", "function")
 
 
 def _user(message: dict[str, Any], where: str) -> Message:

@@ -13,7 +13,10 @@ _T = TypeVar("_T")
 def before_calls(
     history: Sequence[_T], *, is_user: Callable[[_T], bool], is_call: Callable[[_T], bool]
 ) -> list[bool]:
-    """For each entry, whether it has a call, or one comes before the next user message."""
+    """For each entry, whether it has a call, or one comes before the next user message.
+
+    is_call: whether an entry has a call, or the result of one.
+    """
     flags: list[bool] = []
     has_call = False
     for entry in reversed(history):

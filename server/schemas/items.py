@@ -25,7 +25,7 @@ class MessageParam(TypedDict):
     phase: NotRequired[Literal["commentary", "final_answer"] | None]
     """Of the assistant's messages: text before a call, or the answer.
 
-    Without it, a message that a call follows before the next user message is commentary.
+    Without it, a message is commentary if a call or a result follows before the next user message.
     """
 
 

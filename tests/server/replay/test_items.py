@@ -119,6 +119,12 @@ def test_without_a_phase_a_message_before_a_call_is_commentary() -> None:
     ]
 
 
+def test_without_a_phase_a_message_between_a_call_and_its_result_is_commentary() -> None:
+    """Some clients send a turn's calls before its text."""
+    _, message, _ = read([CALL, {"role": "assistant", "content": "Let me see."}, RESULT])
+    assert message == assistant("Let me see.", Channel.COMMENTARY)
+
+
 def test_a_call_and_its_result() -> None:
     assert read([CALL, RESULT]) == [
         assistant('{"a": 1}', Channel.COMMENTARY, recipient="functions.f", content_type="json"),

@@ -180,6 +180,29 @@ def test_text_before_a_call_of_the_same_turn_is_a_preamble() -> None:
     assert read[0] == final("Done.")
 
 
+@pytest.mark.parametrize(
+    ("calling", "answer"),
+    [
+        ({"tool_calls": [tool_call("c1")]}, {"role": "tool", "tool_call_id": "c1"}),
+        (
+            {"function_call": {"name": "f", "arguments": "{}"}},
+            {"role": "function", "name": "f"},
+        ),
+    ],
+)
+def test_text_between_a_call_and_its_result_is_a_preamble(
+    calling: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    turn = [assistant(**calling), assistant(content="Look."), {**answer, "content": "sunny"}]
+    read = read_messages([*turn, assistant(content="It is sunny.")])
+    assert read == [
+        call("f", "{}"),
+        preamble("Look."),
+        result("f", "sunny"),
+        final("It is sunny."),
+    ]
+
+
 def test_a_custom_tools_input_is_not_json() -> None:
     custom = {"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}}
     (message,) = read_messages([assistant(tool_calls=[custom])])
