@@ -6,6 +6,7 @@ call's id, among the responses of the same owner.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
 
 from server.replay import hosted_items
@@ -14,6 +15,9 @@ from server.store.items import Item, StoredItem
 
 TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
 """The output items after the call before, up to and including each call, by the call's id."""
+
+_Text = tuple[str, str | None, str | None]
+"""The type, the role and the text of an item."""
 
 _Located = tuple[StoredItem, str]
 """An item of a request, and the path of its field."""
@@ -36,13 +40,13 @@ def restore_turns(
     Items that the client changed or added stay where they are. history: the items that the request
     continues. An item that is there, or in the request, is not inserted, and none is inserted
     twice: a client may send a call more than once. Where the history ends with a call that waits
-    for its result, the turns and results since the last user's message are left out: some clients
-    send them again with the result.
+    for its result, what it has from the last user's message on is left out: some clients send that
+    again with the result, or a part of it.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
     present = {stored.item["id"] for stored in (*history, *received)}
-    calls, results = _open_calls(history)
+    open_turn = _open_turn(history, received)
     only_results = True  # so far; a turn after anything else does not continue the history
     result: list[StoredItem] = []
     turn: list[_Located] = []
@@ -53,37 +57,75 @@ def restore_turns(
             continue
         sampled = turns_up_to_calls.get(item["call_id"], ()) if _is_call(item) else ()
         if sampled and unchanged(item, sampled[-1], f"input.{index}"):
-            repeated = only_results and item["call_id"] in calls
+            repeated = only_results and item["call_id"] in open_turn.calls
             # Nothing can be inserted before a call of the history.
             missing = set() if repeated else _dropped([each for each, _ in turn], sampled)
             dropped = missing - present
             present |= dropped
             added = [*_merge_turn(turn, sampled, dropped, repeated=repeated)]
         else:
-            repeated = only_results and _is_repeated(item, results)
-            added = [each for each, _ in (turn[:-1] if repeated else turn)]
+            added = [
+                each
+                for each, where in turn
+                if not (only_results and open_turn.has(each.item, where))
+            ]
         only_results = only_results and all(each.item["type"] in CALL_OUTPUTS for each in added)
         result += added
         turn = []
     return (*result, *(each for each, _ in turn))
 
 
-def _open_calls(history: Sequence[StoredItem]) -> tuple[set[str], dict[str, Item]]:
-    """The ids of the calls that the history ends with, and their results so far, by the call's id.
+@dataclass(frozen=True, slots=True)
+class _OpenTurn:
+    """What the history has from the user's last messages on.
 
-    Both are empty if each call has its result.
+    calls: the ids of the calls. results: those so far, by the call's id. texts: what identifies a
+    message or reasoning.
     """
-    backwards = (stored.item for stored in reversed(history))
-    last = [*takewhile(lambda item: _is_output(item) or _is_result(item), backwards)]
-    calls = {*call_ids(last)}
-    results = {item["call_id"]: item for item in last if _is_result(item)}
-    return (calls, results) if calls - results.keys() else (set(), {})
+
+    calls: Collection[str] = ()
+    results: Mapping[str, Item] = field(default_factory=dict)
+    texts: Collection[_Text] = ()
+
+    def has(self, item: Item, where: str) -> bool:
+        """Whether it is a result, a message or reasoning of this turn.
+
+        Raises InvalidRequest whose `param` is under `where`.
+        """
+        if _is_result(item):
+            one = self.results.get(item["call_id"])
+            return one is not None and one.get("output") == item.get("output")
+        return bool(self.texts) and _is_text(item) and _text(item, where) in self.texts
 
 
-def _is_repeated(item: Item, results: Mapping[str, Item]) -> bool:
-    """Whether the item is one of the results."""
-    one = results.get(item["call_id"]) if _is_result(item) else None
-    return one is not None and one.get("output") == item.get("output")
+def _open_turn(history: Sequence[StoredItem], received: Sequence[StoredItem]) -> _OpenTurn:
+    """The turn that the history ends with; an empty one unless a call of it waits for its result.
+
+    The user's messages are part of it only if the result is received: a user whose call was given
+    up may ask the same again.
+    """
+    backwards = [each.item for each in reversed(history)]
+    items = [*takewhile(lambda item: _is_output(item) or _is_result(item), backwards)]
+    calls = {*call_ids(items)}
+    results = {item["call_id"]: item for item in items if _is_result(item)}
+    waiting = calls - results.keys()
+    if not waiting:
+        return _OpenTurn()
+    if any(_is_result(each.item) and each.item["call_id"] in waiting for each in received):
+        items += takewhile(_is_user, backwards[len(items) :])
+    texts = {_text(item, "history") for item in items if _is_text(item)}
+    return _OpenTurn(calls, results, texts)
+
+
+def _text(item: Item, where: str) -> _Text:
+    return item["type"], item.get("role"), item_text(item, where)
+
+
+def _is_text(item: Item) -> bool:
+    """Whether it is a message of the user or the assistant, or reasoning."""
+    return _is_user(item) or (
+        _is_output(item) and item["type"] not in (*CALLS, *hosted_items.OUTPUT)
+    )
 
 
 def _is_result(item: Item) -> bool:
@@ -156,6 +198,10 @@ def _is_hosted(stored: StoredItem) -> bool:
 
 def _is_call(item: Item) -> bool:
     return item["type"] in CALLS and isinstance(item.get("call_id"), str)
+
+
+def _is_user(item: Item) -> bool:
+    return item["type"] == "message" and item.get("role") == "user"
 
 
 def _is_output(item: Item) -> bool:

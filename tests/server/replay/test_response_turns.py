@@ -170,6 +170,38 @@ def test_earlier_turns_are_not_repeated_before_a_call_that_waits_for_its_result(
     assert restore_turns([own[0], other, *own[2:]], turns, history) == (other, results[1])
 
 
+def user(content: Any, name: str = "msg") -> StoredItem:
+    return StoredItem({"type": "message", "id": name, "role": "user", "content": content})
+
+
+def test_the_question_of_a_call_that_waits_for_its_result_is_not_repeated() -> None:
+    """As Strands and Semantic Kernel send it, the latter without calls and reasoning."""
+    first, second = (StoredItem({**CALL, "call_id": name}, SAMPLED_CALL) for name in ("c", "d"))
+    says = preamble("Look.", 5)
+    history = [user("hi"), REASONING, first, RESULT, says, second]
+    turns = {"c": history[1:3], "d": [says, second]}
+    results = [StoredItem({**RESULT.item, "call_id": name, "id": name}) for name in ("c", "d")]
+    whole = [user("hi", "again"), first, results[0], received("Look."), second, results[1]]
+    assert restore_turns(whole, turns, history) == (results[1],)
+    without_calls = [whole[0], results[0], whole[3], results[1]]
+    assert restore_turns(without_calls, turns, history) == (results[1],)
+    other = [user("ho", "again"), *whole[1:]]
+    assert restore_turns(other, turns, history)[0] is other[0]
+
+
+def test_a_question_that_is_asked_again_without_a_result_stays() -> None:
+    history = [user("hi"), *sampled()["c"]]
+    again = (user("hi", "again"),)
+    assert restore_turns(again, {"c": history[1:]}, history) == again
+
+
+def test_an_earlier_question_that_is_asked_again_stays_before_the_result() -> None:
+    answer = received("Hello!", "msg_answer")
+    history = [user("hi"), answer, user("ho"), *sampled()["c"]]
+    own = (user("hi", "again"), RESULT)
+    assert restore_turns(own, {"c": history[3:]}, history) == own
+
+
 def test_no_reasoning_follows_a_call_that_waits_for_its_result_without_it() -> None:
     """As in a conversation whose reasoning the client has deleted."""
     turns = {"c": (REASONING, StoredItem(CALL, SAMPLED_CALL))}
