@@ -12,6 +12,7 @@ from harmony.messages import Author, Channel, Message, Role
 from server.replay.chat_turns import client_calls, restore_turn
 from server.replay.content import text_of
 from server.replay.conversation import developer
+from server.replay.merged_turns import MergedTurns
 from server.replay.preambles import before_calls
 from server.replay.reasoning_fields import reasoning_of
 from server.replay.sealed_items import Unseal
@@ -21,6 +22,7 @@ from server.schemas.fields import array, invalid, label, mapping, optional_strin
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _NOT_IN_USER_NAME = frozenset("<|\\/>")
 _MAX_USER_NAME = 64
+_RESULTS = ("tool", "function")
 _CALL_BODIES = {"function": "arguments", "custom": "input"}
 
 MessagesUpToCall = Mapping[str, Sequence[Message]]
@@ -63,9 +65,13 @@ def read_messages(
     before_call = before_calls(checked, is_user=_is_user, is_call=_has_call)
     recipients: dict[str, str] = {}
     messages: list[Message] = []
+    merged = MergedTurns()
     for index, message in enumerate(checked):
         where = f"messages.{index}"
-        match required(message, "role", where, string):
+        role = required(message, "role", where, string)
+        if role not in _RESULTS:
+            messages.extend(merged.rest())
+        match role:
             case "system" | "developer":
                 messages.append(developer(required(message, "content", where, text_of)))
             case "user":
@@ -73,21 +79,20 @@ def read_messages(
             case "assistant":
                 output = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
                 output += _output(message, where, before_call[index], reasoned=bool(output))
-                sampled = _sampled(message, messages_up_to_call)
+                merged = MergedTurns(call_ids([message]), messages_up_to_call)
+                sampled = merged.all()
                 turn = restore_turn(output, sampled, json_content=json_content)
                 recipients |= _recipients(message, turn)
-                messages.extend(turn)
+                if turn is not sampled:
+                    merged = MergedTurns()
+                messages.extend(merged.first() if turn is sampled else turn)
             case "tool" | "function":
-                messages.append(_result(message, where, recipients))
+                result = _result(message, where, recipients)
+                messages.extend(merged.up_to(message.get("tool_call_id")))
+                messages.append(result)
             case _:
                 raise invalid(f"{where}.role", f"expected one of {', '.join(ROLES)}")
-    return messages
-
-
-def _sampled(message: dict[str, Any], messages_up_to_call: MessagesUpToCall) -> Sequence[Message]:
-    """The sampled messages up to the last of the message's calls."""
-    ids = call_ids([message])
-    return messages_up_to_call.get(ids[-1], ()) if ids else ()
+    return [*messages, *merged.rest()]
 
 
 def _recipients(message: dict[str, Any], turn: Sequence[Message]) -> dict[str, str]:
@@ -104,7 +109,7 @@ def _is_user(message: dict[str, Any]) -> bool:
 def _has_call(message: dict[str, Any]) -> bool:
     """Also for a result."""
     has_calls = bool(message.get("tool_calls") or message.get("function_call"))
-    return has_calls or message.get("role") in ("tool", "function")
+    return has_calls or message.get("role") in _RESULTS
 
 
 def _user(message: dict[str, Any], where: str) -> Message:
