@@ -109,6 +109,7 @@ class Context:
             recalled_states=self.recalled_states,
             recalled_calls=self.recalled_calls,
             summaries=self._summaries,
+            hides_reasoning=self.settings.hides_reasoning,
             context_length=self.context_length,
             cache_salt=self.cache_salt(owner),
         )

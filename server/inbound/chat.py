@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from harmony.messages import Message
 from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.compiled import CompileContext, CompiledRequest
@@ -132,12 +133,8 @@ def _compile(
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, context.today, tools.built_in),
-            read_messages(
-                request.messages,
-                messages_up_to_call=messages_up_to_call,
-                unseal=context.sealed_input().open,
-                text_is_summary=context.summaries == "default",
-                json_content=answer_format is not None,
+            _messages(
+                request, context, messages_up_to_call, json_content=answer_format is not None
             ),
             instructions=verbosity_hint(request.verbosity),
             tools=tools.namespaces,
@@ -170,6 +167,23 @@ def _compile(
     plan = replace(plan, constraint=constrain(constraint_request, context.masking))
     plans = _seeded_plans(request, plan)
     return CompiledChat(plans, tools, reasoning.hidden, legacy, answer_format is not None)
+
+
+def _messages(
+    request: CreateChatCompletion,
+    context: CompileContext,
+    messages_up_to_call: MessagesUpToCall,
+    *,
+    json_content: bool,
+) -> list[Message]:
+    return read_messages(
+        request.messages,
+        messages_up_to_call=messages_up_to_call,
+        unseal=context.sealed_input().open,
+        text_is_summary=context.summaries == "default",
+        json_content=json_content,
+        reasoning_is_secret=context.hides_reasoning,
+    )
 
 
 def _summary(

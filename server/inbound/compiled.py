@@ -37,6 +37,7 @@ class CompileContext:
     recalled_calls: calls of hosted tools in answers that are not stored.
     summaries: which answers have summaries of their reasoning. With `default`, clients get no other
     reasoning, so reasoning in plain text that comes back is a summary.
+    hides_reasoning: whether clients get no raw reasoning.
     is_new: whether the request was not compiled before. One that is compiled again for the record
     of its answer has run the calls that it approves, and its ids were accepted.
     context_length: of the model, in tokens. It limits what encrypted content may hold.
@@ -58,6 +59,7 @@ class CompileContext:
     recalled_states: RecalledStates = field(default_factory=RecalledStates)
     recalled_calls: RecalledCalls = field(default_factory=RecalledCalls)
     summaries: SummariesWhen = "never"
+    hides_reasoning: bool = False
     is_new: bool = True
     context_length: int = CONTEXT_LENGTH
     cache_salt: str | None = None

@@ -18,7 +18,11 @@ _JSON_CONTENT = (Channel.FINAL,)
 
 
 def restore_turn(
-    received: Sequence[Message], sampled: Sequence[Message], *, json_content: bool = False
+    received: Sequence[Message],
+    sampled: Sequence[Message],
+    *,
+    json_content: bool = False,
+    is_secret: bool = False,
 ) -> Sequence[Message]:
     """The messages that the prompt has for an assistant's turn that ends in calls.
 
@@ -28,10 +32,13 @@ def restore_turn(
     piece of the reasoning. A changed turn is `received`, with the sampled reasoning before it where
     the client sent none. Calls of hosted tools, which the API does not show, and their results are
     part of the reasoning. json_content: whether the content had to be JSON; the answer then had its
-    preambles in the reasoning field.
+    preambles in the reasoning field. is_secret: whether the client has never seen the reasoning.
+    What it sends instead is not used then: the prompt's length would tell whether it is a piece.
     """
     if not sampled or not _same_calls(received, sampled):
         return received
+    if is_secret:
+        received = [each for each in received if not _is_text(each, Channel.ANALYSIS)]
     same_content = _same_content(received, sampled) or (
         json_content and _same_content(received, sampled, _JSON_CONTENT)
     )

@@ -51,12 +51,14 @@ def read_messages(
     unseal: Unseal,
     text_is_summary: bool = False,
     json_content: bool = False,
+    reasoning_is_secret: bool = False,
 ) -> list[Message]:
     """The request's messages in order. Raises InvalidRequest naming the message's field.
 
     messages_up_to_call: the calls that this server made. Unchanged turns get their sampled tokens,
     and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
-    text_is_summary: as in `reasoning_of`. json_content: as in `restore_turn`.
+    text_is_summary: as in `reasoning_of`. json_content, reasoning_is_secret: as in
+    `restore_turn`.
     """
     received = array(value, "messages")
     if not received:
@@ -81,7 +83,9 @@ def read_messages(
                 output += _output(message, where, before_call[index], reasoned=bool(output))
                 merged = MergedTurns(call_ids([message]), messages_up_to_call)
                 sampled = merged.all()
-                turn = restore_turn(output, sampled, json_content=json_content)
+                turn = restore_turn(
+                    output, sampled, json_content=json_content, is_secret=reasoning_is_secret
+                )
                 recipients |= _recipients(message, turn)
                 if turn is not sampled:
                     merged = MergedTurns()

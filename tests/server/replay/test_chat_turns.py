@@ -46,6 +46,15 @@ def test_a_piece_of_the_reasoning_is_replaced_by_all_of_it(piece: str) -> None:
     assert restore_turn((text(ANALYSIS, piece), *RECEIVED[1:]), SAMPLED) is SAMPLED
 
 
+@pytest.mark.parametrize("guess", ["One.", "Zero."])
+def test_secret_reasoning_is_not_compared_with_what_the_client_sends(guess: str) -> None:
+    guessed = (text(ANALYSIS, guess), *RECEIVED[1:])
+    assert restore_turn(guessed, SAMPLED, is_secret=True) is SAMPLED
+    changed = (text(COMMENTARY, "Hm."), call("{}"))
+    turn = restore_turn((guessed[0], *changed), SAMPLED, is_secret=True)
+    assert turn == [SAMPLED[0], SAMPLED[2], *changed]
+
+
 def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     changed = (text(COMMENTARY, "Hm."), call("{}"))
     assert list(restore_turn(changed, SAMPLED)) == [SAMPLED[0], SAMPLED[2], *changed]

@@ -232,6 +232,32 @@ async def test_a_hiding_server_shows_only_the_seals_of_stored_reasoning(
     assert "secret" not in stored.text
 
 
+def text_detail(text: str) -> dict[str, Any]:
+    return {"reasoning_details": [{"type": "reasoning.text", "text": text, "format": "unknown"}]}
+
+
+@pytest.mark.parametrize("summary", ["off", "model"])
+@pytest.mark.parametrize(
+    "field",
+    [
+        lambda text: {"reasoning": text},
+        lambda text: {"reasoning_content": text},
+        text_detail,
+    ],
+)
+async def test_a_guess_at_hidden_reasoning_does_not_change_the_length_of_the_prompt(
+    open_app: OpenApp, summary: str, field: Callable[[str], dict[str, Any]]
+) -> None:
+    settings = {"raw_reasoning": "hide", "reasoning_summary": summary}
+    async with open_app(COMPLETION, **settings) as app:
+        message = await ask(app, store=None)
+        lengths = set()
+        for guess in ("A secret", "A sacred"):
+            back = request(message | field(guess), result_of(message), store=None)
+            lengths.add((await app.post(PATH, back)).json()["usage"]["prompt_tokens"])
+    assert len(lengths) == 1
+
+
 async def test_a_seal_that_holds_more_than_the_context_is_refused(open_app: OpenApp) -> None:
     async with open_app(ANSWER) as app:
         seal = expanding_seal(app)
