@@ -1,6 +1,8 @@
 """Replaces an assistant's turn that a Chat client sends back by the messages that were sampled."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 
 from harmony.messages import Channel, Message, Role
@@ -16,6 +18,8 @@ _CONTENT = (Channel.COMMENTARY, Channel.FINAL)
 _JSON_REASONING = (Channel.ANALYSIS, Channel.COMMENTARY)
 _JSON_CONTENT = (Channel.FINAL,)
 
+_TAGGED = re.compile(r"\s*<think\b[^>]*>(.*?)</think>\s*", re.DOTALL)
+
 
 def restore_turn(
     received: Sequence[Message],
@@ -29,16 +33,19 @@ def restore_turn(
     received: the turn as the client sent it. sampled: the turn as the model made it, empty where
     that is unknown. An unchanged turn is `sampled`, with its token ids; arguments that were only
     formatted differently are unchanged, and so are texts with links for citation markers, and a
-    piece of the reasoning. A changed turn is `received`, with the sampled reasoning before it where
-    the client sent none. Calls of hosted tools, which the API does not show, and their results are
-    part of the reasoning. json_content: whether the content had to be JSON; the answer then had its
-    preambles in the reasoning field. is_secret: whether the client has never seen the reasoning.
-    What it sends instead is not used then: the prompt's length would tell whether it is a piece.
+    piece of the reasoning, which may stand in a tag before the text. A changed turn is `received`,
+    with the sampled reasoning before it where the client sent none. Calls of hosted tools, which
+    the API does not show, and their results are part of the reasoning. json_content: whether the
+    content had to be JSON; the answer then had its preambles in the reasoning field. is_secret:
+    whether the client has never seen the reasoning. What it sends instead is not used then: the
+    prompt's length would tell whether it is a piece.
     """
     if not sampled or not _same_calls(received, sampled):
         return received
     if is_secret:
         received = [each for each in received if not _is_text(each, Channel.ANALYSIS)]
+    elif not _same_content(received, sampled):
+        received = _without_tag(received, sampled)
     same_content = _same_content(received, sampled) or (
         json_content and _same_content(received, sampled, _JSON_CONTENT)
     )
@@ -54,6 +61,29 @@ def restore_turn(
     in_reasoning = _same_reasoning(received, sampled, _JSON_REASONING)
     same = in_reasoning and _same_content(received, sampled, _JSON_CONTENT)
     return sampled if same else received
+
+
+def _without_tag(received: Sequence[Message], sampled: Sequence[Message]) -> Sequence[Message]:
+    """The turn, with reasoning that stands in a tag before the text as a message of its own.
+
+    A tag with anything else is a part of the text: the user may have asked for it.
+    """
+    at, text = next(
+        ((at, one) for at, one in enumerate(received) if _is_text(one, *_CONTENT)), (0, None)
+    )
+    tagged = text and _TAGGED.match(str(text.content))
+    if not text or not tagged or not _is_piece(tagged[1].strip(), sampled):
+        return received
+    reasoning = replace(text, content=tagged[1].strip(), channel=Channel.ANALYSIS)
+    rest = replace(text, content=str(text.content)[tagged.end() :])
+    before = received[:at] or [reasoning]
+    return [*before, *([rest] if rest.content else ()), *received[at + 1 :]]
+
+
+def _is_piece(reasoning: str, sampled: Sequence[Message]) -> bool:
+    return reasoning != "" and any(
+        reasoning in _text(sampled, *of) for of in (_REASONING, _JSON_REASONING)
+    )
 
 
 def _dropped_reasoning(sampled: Sequence[Message]) -> Iterator[Message]:

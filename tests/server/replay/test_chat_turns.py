@@ -55,6 +55,41 @@ def test_secret_reasoning_is_not_compared_with_what_the_client_sends(guess: str)
     assert turn == [SAMPLED[0], SAMPLED[2], *changed]
 
 
+@pytest.mark.parametrize("tag", ["<think>", '<think signature="x">\n', "\n<think>\n"])
+@pytest.mark.parametrize("reasoning", ["One.\n\nTwo.", "One.", "One.\n\nLook.\n\nTwo."])
+def test_reasoning_in_a_tag_before_the_text_is_not_a_part_of_it(tag: str, reasoning: str) -> None:
+    tagged = text(COMMENTARY, f"{tag}{reasoning}\n</think>\n\nLook.")
+    assert restore_turn((tagged, call("{}")), SAMPLED) is SAMPLED
+    assert restore_turn((RECEIVED[0], tagged, call("{}")), SAMPLED) is SAMPLED
+
+
+def test_a_guess_at_secret_reasoning_in_a_tag_is_not_compared_with_it() -> None:
+    for guess in ("One.", "Zero."):
+        tagged = (text(COMMENTARY, f"<think>{guess}</think>Look."), call("{}"))
+        turn = restore_turn(tagged, SAMPLED, is_secret=True)
+        assert turn == [SAMPLED[0], SAMPLED[2], *tagged]
+
+
+def test_a_changed_text_after_reasoning_in_a_tag_stays_without_the_tag() -> None:
+    tagged = text(COMMENTARY, "<think>One.</think>Hm.")
+    assert restore_turn((tagged, call("{}")), SAMPLED) == [
+        text(ANALYSIS, "One."),
+        text(COMMENTARY, "Hm."),
+        call("{}"),
+    ]
+
+
+@pytest.mark.parametrize("inside", ["Zero.", "", " "])
+def test_a_tag_with_another_text_is_a_part_of_the_preamble(inside: str) -> None:
+    tagged = text(COMMENTARY, f"<think>{inside}</think>Look.")
+    assert [*restore_turn((tagged, call("{}")), SAMPLED)][2:] == [tagged, call("{}")]
+
+
+def test_a_tag_that_the_model_wrote_before_the_text_is_a_part_of_it() -> None:
+    sampled = (SAMPLED[0], text(COMMENTARY, "<think>One.</think>Look.", 2), SAMPLED[3])
+    assert restore_turn(sampled[1:], sampled) is sampled
+
+
 def test_reasoning_is_inserted_before_a_changed_preamble() -> None:
     changed = (text(COMMENTARY, "Hm."), call("{}"))
     assert list(restore_turn(changed, SAMPLED)) == [SAMPLED[0], SAMPLED[2], *changed]
