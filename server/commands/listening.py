@@ -1,6 +1,8 @@
 """The socket that a command listens on, and whether other machines reach it."""
 
+import os
 import socket
+import sys
 from contextlib import ExitStack
 from ipaddress import ip_address
 
@@ -53,3 +55,16 @@ def url(listener: socket.socket) -> str:
     """The address of the server behind the socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def announce(line: str) -> None:
+    """Print where the server is. It serves all the same where nobody takes what it prints.
+
+    The reader of a pipe may have ended, or the disk of a file may be full.
+    """
+    try:
+        print(line, flush=True)
+    except OSError:
+        # Python writes the rest when it ends, and would show the error again.
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -10,7 +10,7 @@ import httpx
 from harmony.mask_tokenizer import mask_tokenizer
 from server.commands.base_url import DEFAULT_URL, check_base_url
 from server.commands.failure import CommandFailed
-from server.commands.listening import bind, listen, reachable_by_others
+from server.commands.listening import announce, bind, listen, reachable_by_others
 from server.commands.log_lines import log_to_stderr
 from server.commands.site import serve_site
 from server.options.values import host_name
@@ -42,8 +42,8 @@ def show_playground(options: PlaygroundOptions) -> None:
     _check_base_url(options.base_url)
     site = create_site(options.base_url, _names(options.allowed_host))
 
-    def announce(address: str) -> None:
-        print(f"Playground for {options.base_url} on {address}/playground", flush=True)
+    def show(address: str) -> None:
+        announce(f"Playground for {options.base_url} on {address}/playground")
 
     with bind(options.host, options.port) as listener:
         if reachable_by_others(listener) and not options.allow_anonymous:
@@ -53,7 +53,7 @@ def show_playground(options: PlaygroundOptions) -> None:
             )
         mask_tokenizer()
         listen(listener)
-        asyncio.run(serve_site(site, listener, announce))
+        asyncio.run(serve_site(site, listener, show))
 
 
 def _check_base_url(base_url: str) -> None:

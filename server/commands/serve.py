@@ -26,7 +26,7 @@ from server.commands.garbage import (
     free_unused,
     reduce_garbage_collections,
 )
-from server.commands.listening import bind, listen, reachable_by_others, url
+from server.commands.listening import announce, bind, listen, reachable_by_others, url
 from server.commands.log_lines import log_no_details, log_to_stderr
 from server.commands.option_help import unknown_variables
 from server.commands.stop_signals import StopSignals, ignore_hang_up
@@ -226,7 +226,7 @@ class Server(uvicorn.Server):
         """Print the address once connections are accepted, and start to watch the engine."""
         await super().startup(sockets)
         for listener in sockets or ():
-            print(f"Serving {', '.join(self._context.models)} on {url(listener)}", flush=True)
+            announce(f"Serving {', '.join(self._context.models)} on {url(listener)}")
         if not self._context.settings.api_keys:
             logger.info("no API key is required")
         if BROWSER in self._context.toolbox.problems and not self._context.settings.search:

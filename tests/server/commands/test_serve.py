@@ -10,8 +10,9 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,7 +44,8 @@ from server.commands.serve import (
 from server.commands.stop_signals import StopSignals
 from server.settings import Settings
 from server.store.responses.memory import MemoryStore
-from tests.forks import PATIENCE, Fork, Forks
+from tests.forks import COMMAND, PATIENCE, Fork, Forks
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 WORDS = "one two three four five six seven eight nine ten"
@@ -159,6 +161,15 @@ class Stream:
         return [line.removeprefix("data: ") for line in lines]
 
 
+def await_open(port: int) -> None:
+    """Return when connections are accepted."""
+    for _ in range(100 * PATIENCE):
+        with suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.01)
+    raise AssertionError("nobody listens")
+
+
 def await_closed(url: str) -> None:
     """Return when no new connection is accepted."""
     with httpx.Client(limits=httpx.Limits(max_keepalive_connections=0)) as client:
@@ -188,6 +199,23 @@ def test_the_printed_address_answers_at_once(scripted: Start) -> None:
     assert [model["id"] for model in models["data"]] == ["a", "b"]
     process.send(signal.SIGINT)
     assert process.end()[0] == 0
+
+
+UNREAD = f"import os; read, write = os.pipe(); os.dup2(write, 1); os.close(read); {COMMAND}"
+
+
+@pytest.mark.parametrize("command", ["serve", "playground"])
+def test_a_server_whose_output_nobody_reads_serves_all_the_same(
+    fork: Callable[..., Fork], tmp_path: Path, command: str
+) -> None:
+    port, script = free_port(), tmp_path / "script.jsonl"
+    script.touch()
+    options = ["--backend", "scripted", "--script", str(script), "--hosted-tools", "none"]
+    arguments = [command, "--port", str(port), *(options if command == "serve" else [])]
+    process = fork(*arguments, program=UNREAD)
+    await_open(port)
+    process.send_signal(signal.SIGTERM)
+    assert "Traceback" not in process.end()[2]
 
 
 def test_the_open_connections_are_shown(scripted: Start) -> None:
