@@ -5,6 +5,7 @@ These are more than half of the processor time that the imports take, and 100 MB
 - torch's compiler, dynamo. transformers and torch only mark functions for it, while they are
   imported or first called. Nothing here is compiled.
 - Tensors that are distributed over processes. The backend has one process.
+- torch's flex attention, which is for the compiler. From torch 2.14 on it imports sympy.
 - scipy and torchvision, if they are installed. transformers uses them for images only.
 - The list of everything that transformers contains, see `postponed`.
 
@@ -35,9 +36,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def lean_imports() -> Iterator[None]:
     """A context for the first import of transformers' models.
 
-    From then on, transformers in this process works as it does where scipy, torchvision and
-    torch.distributed are not installed. Functions that it marks for the compiler in this context
-    are not marked.
+    From then on, transformers in this process works as it does where scipy, torchvision,
+    torch.distributed and flex attention are not installed. Functions that it marks for the compiler
+    in this context are not marked.
     Does nothing if the models or the compiler are imported already.
     """
     if _MODELS in sys.modules or _COMPILER in sys.modules:
@@ -99,6 +100,7 @@ def _imported(*_: object) -> ModuleType:
 
 _REPLACEMENTS: dict[str, Callable[..., Any]] = {
     "is_torch_distributed_available": _unavailable,
+    "is_torch_flex_attn_available": _unavailable,
     "is_scipy_available": _unavailable,
     "is_torchvision_available": _unavailable,
     # The original runs the `__init__` of transformers once more.

@@ -12,7 +12,10 @@ import pytest
 from tests.adapters.local.tiny import write_tiny
 from tests.forks import Forks
 
-UNUSED = "('torch._dynamo', 'torch.distributed.tensor', 'scipy', 'sympy', 'torchvision')"
+UNUSED = """(
+    'scipy', 'sympy', 'torch._dynamo', 'torch.distributed.tensor',
+    'torch.nn.attention.flex_attention', 'torchvision',
+)"""
 Run = Callable[..., str]
 
 
