@@ -147,7 +147,13 @@ class SqlStore:
         self.database.writes_succeed()
 
     async def begin(self, stored: StoredResponse) -> None:
-        """Insert the response, its input, and the run with this gateway's id."""
+        """Insert the response, its input, and the run with this gateway's id.
+
+        Not into a store that is known to be full: these rows may fit, and the answer would be
+        sampled, and wait for the store until it fails.
+        """
+        if self.database.writes_fail:
+            await self._check_writes()
         input_rows = await rows.items(stored.id, INPUT, stored.input)
         async with self.database.writing() as connection:
             await self._insert(connection, stored, input_rows)

@@ -10,11 +10,11 @@ from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
-from sqlalchemy import event, select, update
+from sqlalchemy import event, insert, select, update
 
 from server.store.errors import StoreDamaged, StoreUnavailable
 from server.store.responses.sql import SqlStore
-from server.store.tables import runs
+from server.store.tables import runs, secrets
 from tests.server.store.responses.test_sql import limit_pages
 from tests.server.store.test_contract import numbered, running, turn
 from tests.stored import put
@@ -186,6 +186,21 @@ async def test_a_file_with_room_for_a_small_row_only_is_full(
     assert "can write again" not in caplog.text
 
 
+async def test_no_response_begins_in_a_file_with_room_for_a_small_row_only(
+    store: SqlStore,
+) -> None:
+    await fill(store)
+    with pytest.raises(StoreUnavailable):
+        await store.begin(turn("two"))
+
+
+async def test_a_response_begins_as_soon_as_there_is_room(store: SqlStore) -> None:
+    with full_disk(), pytest.raises(StoreUnavailable):
+        await store.begin(turn("two"))
+    await store.begin(turn("three"))
+    assert not store.database.writes_fail
+
+
 async def test_a_heartbeat_renews_its_runs_although_no_large_row_fits(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +221,7 @@ async def fill(store: SqlStore) -> None:
     with suppress(StoreUnavailable):
         for number in range(100):
             await put(store, turn(f"big{number}", text=os.urandom(50_000).hex()))
-    await put(store, turn("small"))
+    await store.database.change(insert(secrets).values(name="small", value="fits"))
 
 
 async def test_a_heartbeat_without_runs_finds_room_only_where_there_is_some(
