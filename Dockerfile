@@ -57,9 +57,12 @@ USER 10001
 EXPOSE 8000
 # A checkpoint of 65 GB takes six hours at 3 MB/s. A check that succeeds ends the start period.
 # http.client uses no proxy, although Docker's configuration of a client may give each container one.
+# The port is that of the command, which may be `serve --port 80`, else that of the environment.
 HEALTHCHECK --start-period=6h --interval=30s --timeout=10s CMD [ \
     "python3", "-c", "import http.client, os; \
-    server = http.client.HTTPConnection('127.0.0.1', int(os.environ.get('GPT_OSS_PORT') or 8000)); \
+    words = open('/proc/1/cmdline').read().replace('=', chr(0)).split(chr(0)); \
+    given = words[words.index('--port') + 1] if '--port' in words else os.environ.get('GPT_OSS_PORT'); \
+    server = http.client.HTTPConnection('127.0.0.1', int(given or 8000)); \
     server.request('GET', '/health'); \
     exit(server.getresponse().status != 200)" ]
 ENTRYPOINT ["gpt-oss-server"]

@@ -327,20 +327,40 @@ def health() -> Iterator[http.server.HTTPServer]:
         thread.join()
 
 
+def health_check() -> list[str]:
+    """The command that looks whether the image is healthy."""
+    found = re.search(r"^HEALTHCHECK .*?CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    _, *arguments = json.loads(found[1].replace("\\\n", ""))
+    return [sys.executable, *arguments]
+
+
 @pytest.mark.parametrize(("status", "healthy"), [(200, True), (503, False)])
 def test_the_image_is_healthy_when_the_server_is(
     health: http.server.HTTPServer, status: int, healthy: bool
 ) -> None:
     health.status = status  # type: ignore[attr-defined]
-    found = re.search(r"^HEALTHCHECK .*?CMD (\[.*?\])$", DOCKERFILE, re.MULTILINE | re.DOTALL)
-    assert found is not None
-    _, *arguments = json.loads(found[1].replace("\\\n", ""))
     proxy = "http://127.0.0.1:9"
     variables = {**os.environ, "GPT_OSS_PORT": str(health.server_port), "http_proxy": proxy}
-    command = [sys.executable, *arguments]
     assert (
-        subprocess.run(command, env=variables, stderr=subprocess.DEVNULL).returncode == 0
+        subprocess.run(health_check(), env=variables, stderr=subprocess.DEVNULL).returncode == 0
     ) is healthy
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.geteuid() != 0, reason="only root can make process namespaces"
+)
+@pytest.mark.parametrize("option", ["--port={}", "--port {}"])
+def test_the_image_is_healthy_at_the_port_of_its_command(
+    health: http.server.HTTPServer, option: str
+) -> None:
+    health.status = 200  # type: ignore[attr-defined]
+    given = option.format(health.server_port).split()
+    # The shell is the first process, as the server is that of its container.
+    script = f'shift {len(given)}; "$@"; exit $?'
+    first = ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", script, "serve", *given]
+    variables = {**os.environ, "GPT_OSS_PORT": "9"}
+    assert subprocess.run([*first, *health_check()], env=variables).returncode == 0
 
 
 def variables(text: str) -> set[str]:
