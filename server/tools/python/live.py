@@ -1,8 +1,10 @@
 """The process of one session, seen from the server: it runs cells, one after another."""
 
 import asyncio
+import logging
 import os
 import secrets
+import signal
 from asyncio.subprocess import Process as Guard
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import ExitStack, suppress
@@ -29,6 +31,8 @@ from server.tools.python.sandbox import (
     unavailable_on_oserror,
 )
 
+logger = logging.getLogger(__name__)
+
 READY_SECONDS = 60.0
 """How long a process may take to start. IPython's import takes 0.2 s on an idle machine."""
 GRACE_SECONDS = 1.0
@@ -49,6 +53,7 @@ _MOST_FRAMES = 128
 _REQUESTS, _EVENTS = 3, 4
 _Stream = Literal["stdout", "stderr"]
 _STREAMS: tuple[_Stream, ...] = ("stdout", "stderr")
+_KILLED = 128 + signal.SIGKILL
 _SIGNALS = {
     6: "it aborted",
     7: "it crashed (SIGBUS), as where /dev/shm is full",
@@ -70,6 +75,7 @@ class LiveProcess:
         self._loop = asyncio.get_running_loop()
         self._reason = ""
         self._ended = self._loop.create_task(guard.wait())
+        self._ended.add_done_callback(self._log_end)
 
     @classmethod
     async def spawn(cls, process: Process, layers: Layers) -> "LiveProcess":
@@ -242,6 +248,14 @@ class LiveProcess:
         with suppress(TimeoutError, OSError):
             async with asyncio.timeout(GRACE_SECONDS):
                 await self._send(request(interrupt=cell))
+
+    def _log_end(self, ended: asyncio.Task[int]) -> None:
+        """Log that the process was killed, unless this server ended it."""
+        if not ended.cancelled() and ended.result() == _KILLED and self._descriptors.held:
+            logger.warning(
+                "A Python session was killed: by its own code, or by the system, as where memory"
+                " is short"
+            )
 
     def _why(self) -> str:
         if self._reason or not self._ended.done() or self._ended.cancelled():

@@ -75,6 +75,25 @@ async def close_before(go_on: asyncio.Event | threading.Event, sandbox: ProcessS
     await closing
 
 
+async def test_that_the_system_killed_a_process_is_logged(
+    sandbox: ProcessSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    await sandbox.create("a", LIMITS)
+    killed = await cell(sandbox, "a", "import os\nos.kill(os.getpid(), 9)")
+    assert killed[-1] == CellEnd("died", "it was killed")
+    assert "A Python session was killed" in caplog.text
+
+
+async def test_that_this_server_ended_a_process_is_not_logged_as_killed(
+    sandbox: ProcessSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    await sandbox.create("a", LIMITS)
+    await cell(sandbox, "a", "1")
+    await sandbox.close("a")
+    await sandbox.stop()
+    assert "was killed" not in caplog.text
+
+
 async def test_a_process_that_starts_while_its_session_is_closed_ends(
     root: Path, sandbox: ProcessSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
