@@ -713,6 +713,11 @@ def test_answers_may_finish_before_the_documented_supervisors_kill_the_server() 
     assert all(int(one) > Settings.model_fields["drain_seconds"].default for one in seconds)
 
 
+def test_the_documented_unit_tells_the_server_alone_to_stop() -> None:
+    """By default systemd tells all its processes: running tools and engines would end at once."""
+    assert "\nKillMode=mixed\n" in (ROOT / "docs/deployment.md").read_text()
+
+
 def test_the_balancer_keeps_gateways_whose_store_is_away() -> None:
     configured = "\n".join(services("scale-out")["balancer"]["command"])
     assert "option httpchk GET /health\n" in configured
