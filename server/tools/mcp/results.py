@@ -52,12 +52,22 @@ def _texts(result: types.CallToolResult) -> Iterator[str]:
         return
     # Servers repeat structured content as text, for clients that read only text.
     yield from (text for text in texts if text.strip())
-    # orjson writes no integers of more than 64 bits.
-    yield json.dumps(result.structured_content, ensure_ascii=False, separators=(",", ":"))
+    yield as_json(result.structured_content)
+
+
+def as_json(structured: Any) -> str:
+    """Structured content as text. It may have integers of any size, which orjson does not write."""
+    return json.dumps(structured, ensure_ascii=False, separators=(",", ":"))
 
 
 def _has_text(result: types.CallToolResult) -> bool:
-    return any(isinstance(each, types.TextContent) and each.text.strip() for each in result.content)
+    texts = (each.text for each in result.content if isinstance(each, types.TextContent))
+    return not all(map(says_nothing, texts))
+
+
+def says_nothing(text: str) -> bool:
+    """Whether a text is blank, or only says that content is left out."""
+    return text.strip() in ("", UNKNOWN)
 
 
 def _text(block: types.ContentBlock) -> str:

@@ -9,7 +9,7 @@ from server.tools.base import ToolResult
 from server.tools.mcp.failures import protocol_error
 from server.tools.mcp.limits import MAX_OUTPUT
 from server.tools.mcp.redaction import Redactor
-from server.tools.mcp.results import TRUNCATED, failed_result, read_result
+from server.tools.mcp.results import TRUNCATED, UNKNOWN, failed_result, read_result
 
 SECRETS = ('pa"ss\\word1', "back\\slash", "tab\tand\nline", "plain-secret")
 
@@ -40,7 +40,12 @@ def test_structured_content_may_have_numbers_of_any_size() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("", '{"sum":5}'), (" \n", '{"sum":5}'), ("Added.", "Added.")],
+    [
+        ("", '{"sum":5}'),
+        (" \n", '{"sum":5}'),
+        (UNKNOWN, f'{UNKNOWN}\n{{"sum":5}}'),
+        ("Added.", "Added."),
+    ],
 )
 def test_structured_content_is_given_where_the_text_says_nothing(text: str, expected: str) -> None:
     block = types.TextContent(type="text", text=text)
