@@ -3,8 +3,9 @@
 For one tool that is not quite as the protocol demands, the SDK takes none of a list. Many servers
 have such: generators of schemas write no `type` for a union, and `{}` or nothing for no arguments,
 and PHP writes no properties as an empty array. So it is with one part of a call's result: an
-audience that the protocol does not have, content of an own kind, or a link without a name. And what
-a server says of itself at first ends the connection where PHP writes an empty array for an object.
+audience that the protocol does not have, content of an own kind, a link without a name, or a list
+as structured content. And what a server says of itself at first ends the connection where PHP
+writes an empty array for an object.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import mcp_types as types
 from pydantic import BaseModel, ValidationError
 
-from server.tools.mcp.results import UNKNOWN
+from server.tools.mcp.results import UNKNOWN, as_json, says_nothing
 
 
 def _is_text(value: Any) -> bool:
@@ -76,15 +77,26 @@ def mended(result: dict[str, Any]) -> dict[str, Any]:
         return {**versions, "capabilities": _capabilities(result), "serverInfo": _UNNAMED}
     if isinstance(tools := result.get("tools"), list):
         kept = (_tool(tool) for tool in tools if isinstance(tool, dict))
-        return {**result, **_LIST, "tools": [tool for tool in kept if "name" in tool]}
+        tools = [tool for tool in kept if "name" in tool]
+        return {**_without_meta(result), **_LIST, "tools": tools}
     return result
+
+
+def _without_meta(result: dict[str, Any]) -> dict[str, Any]:
+    """What is left without the field for notes, which is not used and often an empty array."""
+    return {name: part for name, part in result.items() if name != "_meta"}
 
 
 def _called(result: dict[str, Any]) -> dict[str, Any]:
     content = result.get("content") or []
     blocks = [_block(block) for block in (content if isinstance(content, list) else [content])]
     # Some servers write null for what is not there.
-    there = {name: part for name, part in result.items() if part is not None}
+    there = {name: part for name, part in _without_meta(result).items() if part is not None}
+    if not isinstance(there.get("structuredContent", {}), dict):
+        # Of all protocols, only the latest permits this.
+        structured = there.pop("structuredContent")
+        if all(says_nothing(block.get("text", "")) for block in blocks):
+            blocks.append({"type": "text", "text": as_json(structured)})
     return {**_COMPLETE, **there, "content": blocks}
 
 

@@ -493,6 +493,7 @@ KINDS = {
     "/structured": '{"sum":5}',
     "/own-kind": "[content of an unknown kind left out]\n5",
     "/only-structured": '{"sum":5}',
+    "/list": "[5]",
     "/empty": "[The tool returned nothing.]",
 }
 

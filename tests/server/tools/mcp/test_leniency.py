@@ -133,6 +133,27 @@ def test_structured_content_alone_is_a_result() -> None:
         assert (structured["structuredContent"], structured["content"]) == ({"sum": 5}, [])
 
 
+@pytest.mark.parametrize("text", ["", " \n", NOTE["text"]])
+def test_structured_content_that_is_no_object_is_a_text_where_no_other_says_anything(
+    text: str,
+) -> None:
+    """Of all protocols, only the latest permits it."""
+    block = {"type": "text", "text": text}
+    listed = {"type": "text", "text": '[1,"é"]'}
+
+    result = mended({"content": [block], "structuredContent": [1, "é"]})
+    assert result == {"resultType": "complete", "content": [block, listed]}
+
+    result = mended({"content": [TEXT], "structuredContent": []})
+    assert result == {"resultType": "complete", "content": [TEXT]}
+
+
+@pytest.mark.parametrize("result", [{"content": [TEXT]}, {"tools": [NAMED]}])
+def test_notes_beside_a_result_are_dropped(result: dict[str, Any]) -> None:
+    """PHP writes no notes as an empty array."""
+    assert mended({**result, "_meta": []}) == mended(result)
+
+
 def test_other_fields_of_the_result_of_a_call_stay() -> None:
     others = {"resultType": "own", "tools": [], "protocolVersion": "1"}
 
@@ -143,7 +164,9 @@ def test_other_fields_of_the_result_of_a_call_stay() -> None:
 def test_the_sdk_takes_what_is_mended(version: str) -> None:
     odd = {"ttlMs": None, "cacheScope": "session"}
     tools = mended({**odd, "tools": [{"name": "bare"}, {**NAMED, "icons": 5, "inputSchema": []}]})
-    content = mended({"content": [None, LINK | {"name": 5}, PICTURE | {"mimeType": 5}]})
+    content = mended(
+        {"structuredContent": [], "content": [None, LINK | {"name": 5}, PICTURE | {"mimeType": 5}]}
+    )
 
     parse_server_result("tools/list", version, tools)
     parse_server_result("tools/call", version, content)

@@ -228,6 +228,7 @@ RESULTS: dict[str, Any] = {
     "/structured": {"content": [], "structuredContent": {"sum": 5}},
     "/own-kind": {"content": [{"type": "json", "json": {}}, {"type": "text", "text": "5"}]},
     "/only-structured": {"structuredContent": {"sum": 5}},
+    "/list": {"structuredContent": [5], "_meta": []},
     "/empty": {"content": []},
     "/wide": {"content": [{"type": "text", "text": "é" * 300_000}]},
     "/table": {"content": [{"type": "text", "text": '"[{,' * 200_000}]},
