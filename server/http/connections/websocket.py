@@ -30,6 +30,10 @@ SLICE = 1 << 12
 """Bytes that are parsed in one go. They may be hundreds of frames; what is received at once may be
 tens of thousands, which took most of a second of the event loop."""
 
+PARSE_SECONDS = 0.001
+"""Seconds after which others run before the next slice. Where slices are parts of a large message,
+hundreds of them take no longer."""
+
 MOST_LISTS = 4096
 """Characters of `LISTS` in a handshake. The time to parse them grows with the square of their size:
 64 KB would take a quarter of a second."""
@@ -61,7 +65,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
         self._kept = 0
         self._deadline: asyncio.TimerHandle | None = None
         self._unparsed = bytearray()
-        self._next_slice: asyncio.Handle | None = None
+        self._next_slices: asyncio.Handle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Parse `data`. Of many bytes others run between the slices, and nothing more is read."""
@@ -69,8 +73,8 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
             self._parse(data)
             return
         self._unparsed += data
-        if self._next_slice is None:
-            self._parse_slice()
+        if self._next_slices is None:
+            self._parse_slices()
 
     async def receive(self) -> ASGIReceiveEvent:
         """The next event for the application. What was received with it is parsed after it."""
@@ -79,24 +83,25 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
             self._parse_rest()
         return event
 
-    def _parse_slice(self) -> None:
-        was_held, self._next_slice = self._next_slice is not None, None
-        piece = bytes(self._unparsed[:SLICE])
-        del self._unparsed[:SLICE]
-        self._parse(piece)
-        if self.transport.is_closing():
-            self._unparsed.clear()
-        elif self._unparsed:
+    def _parse_slices(self) -> None:
+        was_held, self._next_slices = self._next_slices is not None, None
+        until = self.loop.time() + PARSE_SECONDS
+        while piece := bytes(self._unparsed[:SLICE]):
+            del self._unparsed[:SLICE]
+            self._parse(piece)
+            if self.read_paused or self.loop.time() >= until:
+                break
+        if self._unparsed:
             self._parse_rest()
         elif was_held and not self.read_paused:
             self.transport.resume_reading()
 
     def _parse_rest(self) -> None:
-        """Parse the next slice soon. While messages wait for the application, `receive` does."""
+        """Parse the next slices soon. While messages wait for the application, `receive` does."""
         if not self.transport.is_closing():
             self.transport.pause_reading()
-        if not self.read_paused and self._next_slice is None:
-            self._next_slice = self.loop.call_soon(self._parse_slice)
+        if not self.read_paused and self._next_slices is None:
+            self._next_slices = self.loop.call_soon(self._parse_slices)
 
     def _parse(self, data: bytes) -> None:
         """Parse `data`, and charge what is kept of a message that is not complete."""
@@ -139,6 +144,7 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
             self.transport.close()
 
     def _drop_unfinished(self) -> None:
+        self._unparsed.clear()
         self.frames = []
         self.conn.reader.discard()
         self._unfinished.release()
@@ -221,9 +227,8 @@ class Socket(WriteDeadline, WebSocketsSansIOProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed, and no longer counts as open."""
         self.config.open_connections.leave(self.client and self.client[0])
-        if self._next_slice is not None:
-            self._next_slice.cancel()
-        self._unparsed.clear()
+        if self._next_slices is not None:
+            self._next_slices.cancel()
         self._drop_unfinished()
         super().connection_lost(exc)
 

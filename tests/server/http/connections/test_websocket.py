@@ -9,6 +9,7 @@ import pytest
 
 from server.errors import BodyMemoryExhausted
 from server.http.bodies.budget import Budget
+from server.http.connections import websocket
 from server.http.connections.limits import Limits
 from server.http.connections.protocol import Pending
 from server.http.connections.websocket import UNCHARGED, Socket
@@ -247,8 +248,9 @@ async def test_a_message_in_parts_is_one_message() -> None:
         await until(lambda: served.app.messages == [b"abbbc"])
 
 
-async def test_others_run_while_many_frames_are_parsed() -> None:
+async def test_others_run_while_many_frames_are_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quarter of a megabyte is received at once, and may be 40,000 frames."""
+    monkeypatch.setattr(websocket, "PARSE_SECONDS", 0.0)
     async with open_socket(Budget(0)) as (served, _):
         served.socket().data_received(frame(PONG, b"") * 40_000 + frame(TEXT, b"a"))
         turns = 0
@@ -256,6 +258,20 @@ async def test_others_run_while_many_frames_are_parsed() -> None:
             turns += 1
             await asyncio.sleep(0)
         assert turns > 40
+
+
+async def test_a_large_message_does_not_wait_for_others_after_each_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One of 16 MB has 4,096 slices, between which a busy server would do other work for long."""
+    monkeypatch.setattr(websocket, "PARSE_SECONDS", 60.0)
+    async with open_socket(Budget(1 << 20)) as (served, _):
+        served.socket().data_received(frame(TEXT, b"a" * 60_000))
+        turns = 0
+        while not served.app.messages:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns < 60_000 // websocket.SLICE // 2
 
 
 async def test_messages_that_are_received_at_once_come_in_order() -> None:
