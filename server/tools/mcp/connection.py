@@ -37,7 +37,7 @@ PROBE_SECONDS = 3.0
 """Seconds in which a server says which protocol it has; one that does not is taken for an old one.
 
 By default, the SDK would wait for as long as a list of tools may take. A server that starts more
-slowly loses nothing: it is asked again where it refuses the handshake of old ones.
+slowly is asked again where it refuses the handshake of old ones.
 """
 
 CLOSE_SECONDS = 0.5
