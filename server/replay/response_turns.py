@@ -6,7 +6,7 @@ call's id, among the responses of the same owner.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from server.replay import hosted_items
@@ -41,7 +41,7 @@ def restore_turns(
     continues. An item that is there, or in the request, is not inserted, and none is inserted
     twice: a client may send a call more than once. Where the history ends with a call that waits
     for its result, what it has from the last user's message on is left out: some clients send that
-    again with the result, or a part of it.
+    again before the result, or a part of it. A text after a new result is a new one.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
@@ -70,6 +70,8 @@ def restore_turns(
                 if not (only_results and open_turn.has(each.item, where))
             ]
         only_results = only_results and all(each.item["type"] in CALL_OUTPUTS for each in added)
+        if added:
+            open_turn = replace(open_turn, texts=())
         result += added
         turn = []
     return (*result, *(each for each, _ in turn))

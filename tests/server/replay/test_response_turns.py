@@ -195,6 +195,14 @@ def test_a_question_that_is_asked_again_without_a_result_stays() -> None:
     assert restore_turns(again, {"c": history[1:]}, history) == again
 
 
+@pytest.mark.parametrize("again", [user("hi", "again"), received("Look.")])
+def test_a_text_that_is_sent_again_after_the_result_stays(again: StoredItem) -> None:
+    """As a reminder that a client adds to each result."""
+    history = [user("hi"), preamble("Look.", 5), *sampled()["c"]]
+    own = (RESULT, again, user("ho", "next"))
+    assert restore_turns(own, {"c": history[1:]}, history) == own
+
+
 def test_an_earlier_question_that_is_asked_again_stays_before_the_result() -> None:
     answer = received("Hello!", "msg_answer")
     history = [user("hi"), answer, user("ho"), *sampled()["c"]]
