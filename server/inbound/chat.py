@@ -180,7 +180,6 @@ def _messages(
         request.messages,
         messages_up_to_call=messages_up_to_call,
         unseal=context.sealed_input().open,
-        text_is_summary=context.summaries == "default",
         json_content=json_content,
         reasoning_is_secret=context.hides_reasoning,
     )

@@ -6,6 +6,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
+from harmony.messages import Message
 from server import threads
 from server.generation.plan import TurnPlan
 from server.inbound.approvals import check_responses, given_responses, lost_tools
@@ -221,7 +222,7 @@ def _compile(
     plan = TurnPlan(
         conversation=conversation(
             system_content(reasoning.effort, prior.start_date, tools.built_in),
-            items.messages(prior.items, received, enabled=tools.enabled, paths=paths),
+            _messages(prior, received, paths, tools, context),
             instructions=_instructions(request),
             all_reasoning=bool(request.reasoning and request.reasoning.context == "all_turns"),
             tools=tools.namespaces,
@@ -262,6 +263,22 @@ def _compile(
         hidden=reasoning.hidden,
         tool_choice=tool_choice,
         answer_format=answer_format,
+    )
+
+
+def _messages(
+    prior: PriorTurns,
+    received: tuple[StoredItem, ...],
+    paths: Mapping[str, str],
+    tools: Tools,
+    context: CompileContext,
+) -> list[Message]:
+    return items.messages(
+        prior.items,
+        received,
+        enabled=tools.enabled,
+        paths=paths,
+        reasoning_is_secret=context.hides_reasoning,
     )
 
 

@@ -160,13 +160,16 @@ def messages(
     *,
     enabled: Enabled = NO_HOSTED_TOOLS,
     paths: Mapping[str, str] | None = None,
+    reasoning_is_secret: bool = False,
 ) -> list[Message]:
     """The harmony messages of the items of earlier turns and of the request.
 
     A call that was cut off and has no result is left out. history: items of earlier turns. A result
     whose call has been deleted is skipped. received: items of the request. enabled: the hosted
     tools of the request. paths: of received items, by their ids, where `received` has items that
-    the client did not send, or lacks some that it sent.
+    the client did not send, or lacks some that it sent. reasoning_is_secret: whether clients get no
+    raw reasoning. Reasoning that they send as a text is a guess then, and is left out: how much of
+    the prompt was cached would tell how far it is right.
 
     Raises InvalidRequest whose `param` names a received item's field.
     """
@@ -189,7 +192,8 @@ def messages(
                 messages.append(_output(item, where, recipients))
             continue
         message = sampled or _read(item, where, before_call=before_call[index])
-        if message is None:
+        is_guess = reasoning_is_secret and item["type"] == "reasoning" and sampled is None
+        if message is None or is_guess:
             continue
         if item["type"] in CALLS:
             recipients[item["call_id"]] = message.recipient or ""

@@ -49,7 +49,6 @@ def read_messages(
     *,
     messages_up_to_call: MessagesUpToCall = NO_CALLS,
     unseal: Unseal,
-    text_is_summary: bool = False,
     json_content: bool = False,
     reasoning_is_secret: bool = False,
 ) -> list[Message]:
@@ -57,8 +56,7 @@ def read_messages(
 
     messages_up_to_call: the calls that this server made. Unchanged turns get their sampled tokens,
     and reasoning that the client dropped. unseal: decrypts reasoning that the client stored.
-    text_is_summary: as in `reasoning_of`. json_content, reasoning_is_secret: as in
-    `restore_turn`.
+    json_content: as in `restore_turn`. reasoning_is_secret: whether clients get no raw reasoning.
     """
     received = array(value, "messages")
     if not received:
@@ -79,7 +77,7 @@ def read_messages(
             case "user":
                 messages.append(_user(message, where))
             case "assistant":
-                output = reasoning_of(message, where, unseal, text_is_summary=text_is_summary)
+                output = reasoning_of(message, where, unseal, is_secret=reasoning_is_secret)
                 output += _output(message, where, before_call[index], reasoned=bool(output))
                 merged = MergedTurns(call_ids([message]), messages_up_to_call)
                 sampled = merged.all()

@@ -17,14 +17,15 @@ _UNKNOWN = re.compile("(unknown)+")
 
 
 def reasoning_of(
-    message: dict[str, Any], where: str, unseal: Unseal, *, text_is_summary: bool = False
+    message: dict[str, Any], where: str, unseal: Unseal, *, is_secret: bool = False
 ) -> list[Message]:
     """The reasoning messages of an assistant's message: none, one, or one for each seal.
 
     Sealed messages are used, with their token ids, unless the text beside them differs: then the
-    client changed it, and the text is used. unseal: decrypts a seal. text_is_summary: whether
-    `reasoning` and `reasoning_content` hold summaries, as where clients get no raw reasoning.
-    Summaries are never used. Raises InvalidRequest naming the field.
+    client changed it, and the text is used. unseal: decrypts a seal. is_secret: whether clients get
+    no raw reasoning. A text is a summary then, or a guess, and is not used: how much of the prompt
+    was cached would tell how far a guess is right. Summaries are never used. Raises InvalidRequest
+    naming the field.
     """
     value = message.get("reasoning_details")
     listed = [] if value is None else array(value, f"{where}.reasoning_details")
@@ -35,8 +36,10 @@ def reasoning_of(
         return []
     sealed = [unseal(data, param) for data, param in _seals(details).items()]
     types = {detail.get("type") for _, detail in read if isinstance(detail.get("type"), str)}
-    is_summary = text_is_summary or (SUMMARY_DETAIL in types and TEXT_DETAIL not in types)
+    is_summary = SUMMARY_DETAIL in types and TEXT_DETAIL not in types
     text = _text(message, where, details, text_is_summary=is_summary)
+    if is_secret:
+        return sealed
     if sealed and text in ("", join_texts(str(each.content) for each in sealed)):
         return sealed
     return [Message(Author(Role.ASSISTANT), text, Channel.ANALYSIS)] if text else []

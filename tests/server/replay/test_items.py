@@ -176,6 +176,16 @@ def test_raw_reasoning_is_analysis() -> None:
     ]
 
 
+def test_where_reasoning_is_hidden_a_text_is_not_used_as_reasoning() -> None:
+    """Neither in a request nor among the items of a conversation."""
+    content = [{"type": "reasoning_text", "text": "Hm."}]
+    guess = StoredItem({"type": "reasoning", "id": "a", "summary": [], "content": content})
+    sampled = Message(Author(Role.ASSISTANT), "Plan.", Channel.ANALYSIS, tokens=(1,))
+    known = StoredItem({"type": "reasoning", "id": "b", "summary": []}, sampled)
+    history = [guess, known]
+    assert items.messages(history, history, reasoning_is_secret=True) == [sampled, sampled]
+
+
 @pytest.mark.parametrize("content", [{}, {"content": None}, {"content": []}])
 def test_reasoning_without_text_is_ignored(content: Any) -> None:
     summary = [{"type": "summary_text", "text": "It thought."}]

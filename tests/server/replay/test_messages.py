@@ -129,12 +129,14 @@ def test_a_summary_is_not_read_as_reasoning(fields: dict[str, Any], raw: bool) -
     assert read == [*([analysis("Greet.")] if raw else []), final("Hello")]
 
 
-def test_where_clients_get_summaries_only_plain_reasoning_is_one() -> None:
-    fields = {"reasoning": "A summary.", "reasoning_content": "A summary."}
+@pytest.mark.parametrize(
+    "fields",
+    [{"reasoning": "Greet."}, {"reasoning_content": "Greet."}, {"reasoning_details": [RAW]}],
+)
+def test_where_reasoning_is_hidden_a_text_is_not_used_as_reasoning(fields: dict[str, Any]) -> None:
+    """It is a summary or a guess."""
     message = assistant(content="Hello", **fields)
-    assert read_messages([message], text_is_summary=True) == [final("Hello")]
-    message = assistant(content="Hello", **fields, reasoning_details=[RAW])
-    assert read_messages([message], text_is_summary=True) == [analysis("Greet."), final("Hello")]
+    assert read_messages([message], reasoning_is_secret=True) == [final("Hello")]
 
 
 def test_text_with_calls_is_a_preamble_after_the_reasoning() -> None:
