@@ -37,9 +37,9 @@ class MergedTurns:
         """Take the first turn."""
         return self._take(min(1, len(self._turns)))
 
-    def up_to(self, call_id: str | None) -> Iterator[Message]:
+    def up_to(self, call_id: str) -> Iterator[Message]:
         """Take the turns up to that of a call; none if the message does not have the call."""
-        return self._take(self._number_of.get(call_id or "", -1) + 1)
+        return self._take(self._number_of.get(call_id, -1) + 1)
 
     def rest(self) -> Iterator[Message]:
         """Take the turns that are left."""

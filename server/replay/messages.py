@@ -90,7 +90,8 @@ def read_messages(
                 messages.extend(merged.first() if turn is sampled else turn)
             case "tool" | "function":
                 result = _result(message, where, recipients)
-                messages.extend(merged.up_to(message.get("tool_call_id")))
+                if role == "tool":  # a deprecated result names no call
+                    messages.extend(merged.up_to(message["tool_call_id"]))
                 messages.append(result)
             case _:
                 raise invalid(f"{where}.role", f"expected one of {', '.join(ROLES)}")

@@ -222,6 +222,12 @@ def test_legacy_calls_and_their_results() -> None:
     assert read == [call("f", "{}"), result("f", "one")]
 
 
+@pytest.mark.parametrize("call_id", ["c", {"a": 1}, [1]])
+def test_a_legacy_result_names_no_call(call_id: object) -> None:
+    result = {"role": "function", "name": "f", "content": "one"}
+    assert read_messages([{**result, "tool_call_id": call_id}]) == read_messages([result])
+
+
 def test_a_legacy_call_takes_no_result_of_the_calls_beside_it() -> None:
     legacy = {"name": "f", "arguments": "{}"}
     read = read_messages(
