@@ -5,8 +5,9 @@ an item, or of a call, the server finds the state that the tools had after the a
 pages that the model can still cite.
 """
 
-import json
 from collections.abc import Iterable
+
+import orjson
 
 from server.replay.recent import SECONDS, Recent
 from server.store.items import NO_STATE, ToolState
@@ -17,7 +18,7 @@ CAPACITY = 64_000_000
 class RecalledStates:
     """States in this process's memory. Owners see only their own.
 
-    capacity: characters in all, as JSON; the least recently used states are dropped first.
+    capacity: bytes in all, as JSON; the least recently used states are dropped first.
     seconds: how long a state is found.
     """
 
@@ -30,7 +31,7 @@ class RecalledStates:
         key: the id of the answer's last item of a tool that can be cited, or of its last call on
         Chat.
         """
-        self._states.remember(owner, key, state, len(json.dumps(state)))
+        self._states.remember(owner, key, state, len(orjson.dumps(state)))
 
     def find(self, owner: str, keys: Iterable[str]) -> ToolState:
         """The state that belongs to the first of the ids that has one; empty if none has."""
