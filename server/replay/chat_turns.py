@@ -98,16 +98,18 @@ def _dropped_reasoning(sampled: Sequence[Message]) -> Iterator[Message]:
 
 def _same_calls(received: Sequence[Message], sampled: Sequence[Message]) -> bool:
     # From the last one on, so that a message with one of many calls does not read them all.
-    pairs = zip_longest(_calls_from_last(received), _calls_from_last(sampled))
+    pairs = zip_longest(calls_from_last(received), calls_from_last(sampled))
     return all(one and other and _same_call(one, other) for one, other in pairs)
 
 
 def client_calls(messages: Sequence[Message]) -> list[Message]:
-    """The calls of the client's tools. One that has its result here was of a hosted tool."""
-    return [*_calls_from_last(messages)][::-1]
+    """The calls of the client's tools, in their order."""
+    return [*calls_from_last(messages)][::-1]
 
 
-def _calls_from_last(messages: Sequence[Message]) -> Iterator[Message]:
+def calls_from_last(messages: Sequence[Message]) -> Iterator[Message]:
+    """The calls of the client's tools, backwards. One that has its result here was of a hosted
+    tool."""
     follower: Message | None = None
     for message in reversed(messages):
         if (

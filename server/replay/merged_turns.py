@@ -5,10 +5,10 @@ the model had read each result before it made the next call.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 
 from harmony.messages import Message
-from server.replay.chat_turns import client_calls
+from server.replay.chat_turns import calls_from_last
 
 
 class MergedTurns:
@@ -59,7 +59,8 @@ def _turns(
     end = len(ids) if len({*ids}) == len(ids) else 0
     while end:
         sampled = messages_up_to_call.get(ids[end - 1], ())
-        start = max(end - len(client_calls(sampled)), 0)
+        # No more than there are ids: messages with one of many calls each do not read them all.
+        start = end - sum(1 for _ in islice(calls_from_last(sampled), end))
         if start == end:
             return []
         turns.append((ids[start:end], sampled))

@@ -1,6 +1,6 @@
 """Calls of successive turns that a Chat client sends back in one message."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harmony.messages import Author, Channel, Message, Role
@@ -91,3 +91,20 @@ def test_turns_that_the_server_knows_in_part_are_as_the_client_sent_them() -> No
 def test_a_call_that_the_message_has_twice_is_as_the_client_sent_it() -> None:
     calls = read(merged("b", "b", content=""), answer("b"), b=B)
     assert [each.tokens for each in calls] == [None, None, None]
+
+
+class Counted(list[Message]):
+    """A turn that counts the messages that are read from its end."""
+
+    reads = 0
+
+    def __reversed__(self) -> Iterator[Message]:
+        for message in super().__reversed__():
+            self.reads += 1
+            yield message
+
+
+def test_one_call_of_many_does_not_read_them_all() -> None:
+    turn = Counted(call("a") for _ in range(100))
+    read(merged("a"), answer("a"), a=turn)
+    assert turn.reads == 1
