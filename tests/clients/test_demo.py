@@ -158,7 +158,7 @@ def test_it_cites_the_line_of_the_documentation_that_answers(client: OpenAI, mod
     assert message.type == "message"
     (content,) = message.content
     assert content.type == "output_text"
-    assert "Use PostgreSQL as the store with `--store" in content.text
+    assert "Use PostgreSQL as the store with `--store` and its address" in content.text
     (citation,) = content.annotations
     assert citation.type == "url_citation"
     assert citation.url.endswith("/storage.md")
