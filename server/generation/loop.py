@@ -138,7 +138,7 @@ class Loop:
                             recorder.add(chunk, turn.sampled, last=last)
                         if self._summaries is not None:
                             await self._emit_with_summaries(read, len(chunk.token_ids), emit)
-                        elif len(read) > _AT_ONCE:
+                        elif len(read) > _AT_ONCE:  # few chunks are: most take the short way
                             await _emit(emit, await self._emit_most(read, emit))
                         elif events := self._wire_events(read):
                             await emit(events)

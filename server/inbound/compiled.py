@@ -35,9 +35,9 @@ class CompileContext:
     tool_timeouts: seconds for one call of a hosted tool, by the tool's name.
     recalled_states: the states of tools after answers whose items may come back.
     recalled_calls: calls of hosted tools in answers that are not stored.
-    summaries: which answers have summaries of their reasoning. With `default`, clients get no other
-    reasoning, so reasoning in plain text that comes back is a summary.
-    hides_reasoning: whether clients get no raw reasoning.
+    summaries: which answers have summaries of their reasoning.
+    hides_reasoning: whether clients get no raw reasoning. Reasoning that they send as plain text is
+    then a summary or a guess, and is not used.
     is_new: whether the request was not compiled before. One that is compiled again for the record
     of its answer has run the calls that it approves, and its ids were accepted.
     context_length: of the model, in tokens. It limits what encrypted content may hold.

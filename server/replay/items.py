@@ -181,9 +181,7 @@ def messages(
     }
     earlier, own = (_without_cut_calls(each, answered) for each in (earlier, own))
     readable = [*earlier, *own]
-    before_call = before_calls(
-        [item for item, _, _ in readable], is_user=_is_user, is_call=_is_call
-    )
+    before_call = before_calls([item for item, _, _ in readable], is_user=is_user, is_call=_is_call)
     recipients: dict[str, str] = {}
     messages: list[Message] = []
     for index, (item, sampled, where) in enumerate(readable):
@@ -337,7 +335,8 @@ def _without_cut_calls(readable: Iterable[Readable], answered: Container[str]) -
     ]
 
 
-def _is_user(item: Item) -> bool:
+def is_user(item: Item) -> bool:
+    """Whether it is a message of the user."""
     return item["type"] == "message" and item.get("role") == "user"
 
 

@@ -13,7 +13,7 @@ from server.replay.recent import SECONDS, Recent
 from server.store.items import StoredItem
 
 CAPACITY = 16_000_000
-"""Thousands of results: they are needed while the client goes on with its turn."""
+"""Characters. They are thousands of results, which clients need while they go on with a turn."""
 
 _TOKEN_CHARACTERS = 40
 """What a token id takes in memory, in characters of text."""

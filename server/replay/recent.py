@@ -5,6 +5,7 @@ from typing import Generic, TypeVar
 from cachetools import TTLCache
 
 SECONDS = 3600.0
+"""How long a value is found, by default."""
 
 T = TypeVar("T")
 
@@ -12,8 +13,8 @@ T = TypeVar("T")
 class Recent(Generic[T]):
     """Values in this process's memory. Owners see only their own.
 
-    capacity: characters of all values; the least recently used ones are dropped first. seconds: how
-    long a value is found.
+    capacity: of all values, in the unit of their sizes; the least recently used ones are dropped
+    first. seconds: how long a value is found.
     """
 
     def __init__(self, capacity: int, seconds: float = SECONDS) -> None:
@@ -22,7 +23,7 @@ class Recent(Generic[T]):
         )
 
     def remember(self, owner: str, key: str, value: T, size: int) -> None:
-        """Store a value of `size` characters; one above the capacity is not stored."""
+        """Store a value; one whose `size` is above the capacity is not stored."""
         if size <= self._values.maxsize:
             self._values[(owner, key)] = size, value
 

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from server.replay import hosted_items
-from server.replay.items import CALL_OUTPUTS, CALLS, has_text, item_text, same_header, unchanged
+from server.replay.items import (
+    CALL_OUTPUTS,
+    CALLS,
+    has_text,
+    is_user,
+    item_text,
+    same_header,
+    unchanged,
+)
 from server.store.items import Item, StoredItem
 
 TurnsUpToCalls = Mapping[str, Sequence[StoredItem]]
@@ -114,7 +122,7 @@ def _open_turn(history: Sequence[StoredItem], received: Sequence[StoredItem]) ->
     if not waiting:
         return _OpenTurn()
     if any(_is_result(each.item) and each.item["call_id"] in waiting for each in received):
-        items += takewhile(_is_user, backwards[len(items) :])
+        items += takewhile(is_user, backwards[len(items) :])
     texts = {_text(item, "history") for item in items if _is_text(item)}
     return _OpenTurn(calls, results, texts)
 
@@ -125,7 +133,7 @@ def _text(item: Item, where: str) -> _Text:
 
 def _is_text(item: Item) -> bool:
     """Whether it is a message of the user or the assistant, or reasoning."""
-    return _is_user(item) or (
+    return is_user(item) or (
         _is_output(item) and item["type"] not in (*CALLS, *hosted_items.OUTPUT)
     )
 
@@ -200,10 +208,6 @@ def _is_hosted(stored: StoredItem) -> bool:
 
 def _is_call(item: Item) -> bool:
     return item["type"] in CALLS and isinstance(item.get("call_id"), str)
-
-
-def _is_user(item: Item) -> bool:
-    return item["type"] == "message" and item.get("role") == "user"
 
 
 def _is_output(item: Item) -> bool:

@@ -55,6 +55,7 @@ _STAND_INS = frozenset(
     {"Server returned an error response", "Not Found", "Session terminated", CLOSED}
 )
 _MAX_PAGES = 64
+
 Result = TypeVar("Result", bound=BaseModel)
 T = TypeVar("T")
 Progress = Callable[[], None]
@@ -78,9 +79,10 @@ class Negotiated:
 
 
 def prepare_sdk() -> None:
-    """Turn off the loggers of the SDK, which write what servers sent, and URLs with secrets.
+    """Set what the SDK has no arguments for, for the whole process.
 
-    Limit the time to wait for the answer which protocol a server has, too.
+    Its loggers are off: they write what servers sent, and URLs with secrets. A server has
+    `PROBE_SECONDS` to say which protocol it has.
     """
     for name in _LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
